@@ -1,0 +1,372 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What steps can provide and unknowns can wait for.
+const (
+	// CapabilityRDMA: RDMA devices appear for NICs (a module such as mlx5_ib was loaded).
+	CapabilityRDMA = "rdma-devices"
+)
+
+// Inventory is what every run reads first: cheap and the same for all profiles.
+type Inventory struct {
+	Hostname string `json:"hostname,omitempty"`
+	// Arch is the machine as uname has it: x86_64, aarch64.
+	Arch Value[string] `json:"arch,omitzero"`
+	// Kernel is the running kernel's release.
+	Kernel Value[string] `json:"kernel,omitzero"`
+	OS     Value[OS]     `json:"os,omitzero"`
+	DMI    Value[DMI]    `json:"dmi,omitzero"`
+	// Virtualization is "none" on bare metal, else systemd's name for the
+	// hypervisor (kvm, vmware, microsoft, xen, amazon ...).
+	Virtualization Value[string] `json:"virtualization,omitzero"`
+	// PCI are all PCI functions, sorted by address.
+	PCI Value[[]PCIFunction] `json:"pci,omitzero"`
+	// Netdevs are all network devices, sorted by name.
+	Netdevs Value[[]Netdev] `json:"netdevs,omitzero"`
+	// RDMA are all RDMA devices, sorted by name.
+	RDMA Value[[]RDMADevice] `json:"rdma,omitzero"`
+	// Routes are the routes that decide which NICs are protected.
+	Routes Value[[]Route] `json:"routes,omitzero"`
+	// Protected are the network devices that busbar must not touch, sorted by
+	// name; unknown when none could be told.
+	Protected Value[[]ProtectedNetdev] `json:"protected,omitzero"`
+	// BootID is /proc/sys/kernel/random/boot_id.
+	BootID Value[string] `json:"boot_id,omitzero"`
+	// Uptime since boot.
+	Uptime Value[time.Duration] `json:"uptime,omitzero"`
+	// Marker is what the last apply left for after a reboot; a known zero Marker means
+	// that there is none.
+	Marker Value[Marker] `json:"marker,omitzero"`
+	// RootDirectory: a directory tree was read, not a running system (--root).
+	RootDirectory bool `json:"root_directory,omitempty"`
+}
+
+// OS is os-release(5).
+type OS struct {
+	ID         string   `json:"id"`
+	IDLike     []string `json:"id_like,omitempty"`
+	VersionID  string   `json:"version_id,omitempty"`
+	PrettyName string   `json:"pretty_name,omitempty"`
+}
+
+// Is reports whether the distribution is one of ids or derives from one.
+func (o OS) Is(ids ...string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool {
+		return o.ID == id || slices.Contains(o.IDLike, id)
+	})
+}
+
+// DMI is /sys/class/dmi/id; a field that firmware left empty is empty.
+type DMI struct {
+	SysVendor      string `json:"sys_vendor,omitempty"`
+	ProductName    string `json:"product_name,omitempty"`
+	ProductVersion string `json:"product_version,omitempty"`
+	BoardVendor    string `json:"board_vendor,omitempty"`
+	BoardName      string `json:"board_name,omitempty"`
+	BIOSVendor     string `json:"bios_vendor,omitempty"`
+	BIOSVersion    string `json:"bios_version,omitempty"`
+}
+
+// PCIFunction is one function on the PCI bus.
+type PCIFunction struct {
+	// Address is DDDD:BB:DD.F, lower case.
+	Address string `json:"address"`
+	// Vendor and Device are four hex digits, lower case.
+	Vendor string `json:"vendor"`
+	Device string `json:"device"`
+	// SubsystemVendor and SubsystemDevice likewise.
+	SubsystemVendor string `json:"subsystem_vendor,omitempty"`
+	SubsystemDevice string `json:"subsystem_device,omitempty"`
+	// Class is six hex digits: class, subclass, programming interface.
+	Class string `json:"class"`
+	// NUMANode is -1 when firmware did not say.
+	NUMANode int `json:"numa_node"`
+	// Driver bound to the function, or empty.
+	Driver string `json:"driver,omitempty"`
+	// Parent is the address of the bridge above; empty below a root bus.
+	Parent string `json:"parent,omitempty"`
+	// PhysicalFunction is the address of a virtual function's PF.
+	PhysicalFunction string `json:"physical_function,omitempty"`
+}
+
+// ID is VENDOR:DEVICE.
+func (p PCIFunction) ID() string { return p.Vendor + ":" + p.Device }
+
+// IsNVIDIAGPU reports a VGA (0300) or 3D (0302) controller of vendor NVIDIA.
+func (p PCIFunction) IsNVIDIAGPU() bool {
+	return p.Vendor == "10de" && (strings.HasPrefix(p.Class, "0300") || strings.HasPrefix(p.Class, "0302"))
+}
+
+// IsNVSwitch reports an NVSwitch up to the third generation, a bridge of class 0680
+// of vendor NVIDIA. Later generations show no PCI function.
+func (p PCIFunction) IsNVSwitch() bool {
+	return p.Vendor == "10de" && strings.HasPrefix(p.Class, "0680")
+}
+
+// IsNIC reports an Ethernet (0200) or InfiniBand (0207) controller.
+func (p PCIFunction) IsNIC() bool {
+	return strings.HasPrefix(p.Class, "0200") || strings.HasPrefix(p.Class, "0207")
+}
+
+// Netdev is a network device.
+type Netdev struct {
+	Name string `json:"name"`
+	// Type is the ARP hardware type: 1 Ethernet, 32 InfiniBand, 772 loopback.
+	Type int `json:"type"`
+	// PCI is the address of the function behind it; empty for virtual devices.
+	PCI string `json:"pci,omitempty"`
+	// Port of the function, from 1 (dev_port + 1).
+	Port int `json:"port,omitempty"`
+	// Lower are the devices it stands on: ports of a bond or bridge, the parent of a VLAN.
+	Lower []string `json:"lower,omitempty"`
+	// Up: administratively up.
+	Up bool `json:"up,omitempty"`
+	// Addresses in CIDR form, sorted.
+	Addresses []string `json:"addresses,omitempty"`
+}
+
+// ARP hardware types of Netdev.Type (include/uapi/linux/if_arp.h).
+const (
+	ARPHardwareEthernet   = 1
+	ARPHardwareInfiniBand = 32
+	ARPHardwareLoopback   = 772
+)
+
+// RDMADevice is an entry of /sys/class/infiniband.
+type RDMADevice struct {
+	Name string `json:"name"`
+	// PCI is the address of the function behind it; empty for rxe and siw.
+	PCI   string           `json:"pci,omitempty"`
+	Ports []RDMADevicePort `json:"ports,omitempty"`
+}
+
+// Route is one route of the main table, with what it needs to tell the NIC that leads there.
+type Route struct {
+	// Destination in CIDR form; "default" for the default route.
+	Destination string `json:"destination"`
+	// Devices carry it, several for a multipath route.
+	Devices []string `json:"devices"`
+}
+
+// ProtectedNetdev is a network device that busbar must not touch.
+type ProtectedNetdev struct {
+	Name string `json:"name"`
+	// Reason: "carries the default route", "route back to the SSH client" ...
+	Reason string `json:"reason"`
+}
+
+// Marker is what apply leaves when a reboot is owed, so that the next run can tell
+// an argument that was not yet tried from one that did nothing.
+type Marker struct {
+	FormatVersion string `json:"format_version"`
+	// BootID of the boot in which the arguments were set.
+	BootID string `json:"boot_id"`
+	// Args are the boot arguments that only the next boot would bring.
+	Args []string `json:"args"`
+}
+
+// MarkerPath is where the marker stands.
+const MarkerPath = "/var/lib/busbar/marker.json"
+
+// Expects reports whether the marker was left in an earlier boot than bootID with
+// all of args. An unknown (empty) bootID is no later boot.
+func (m Marker) Expects(args []string, bootID string) bool {
+	if m.BootID == "" || bootID == "" || m.BootID == bootID {
+		return false
+	}
+	for _, a := range args {
+		if !slices.Contains(m.Args, a) {
+			return false
+		}
+	}
+	return true
+}
+
+// GPU is an NVIDIA GPU as the PCI bus shows it.
+type GPU struct {
+	Address  string
+	PCIID    string
+	NUMANode int
+}
+
+// GPUs lists the NVIDIA GPUs by address; unknown when the PCI bus is.
+func (inv Inventory) GPUs() Value[[]GPU] {
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return Unknown[[]GPU](inv.PCI.Reason(), inv.PCI.Source())
+	}
+	gpus := []GPU{}
+	for _, p := range functions {
+		if p.IsNVIDIAGPU() {
+			gpus = append(gpus, GPU{Address: p.Address, PCIID: p.ID(), NUMANode: p.NUMANode})
+		}
+	}
+	return Known(gpus, inv.PCI.Source())
+}
+
+// NIC is one port of a network adapter, keyed by PCI address and port.
+type NIC struct {
+	Address  string
+	Port     int
+	PCIID    string
+	NUMANode int
+	// Netdev is the name of its network device.
+	Netdev Value[string]
+	// RDMA is the name of its RDMA device.
+	RDMA Value[string]
+	// LinkLayer is Ethernet or InfiniBand.
+	LinkLayer Value[string]
+	// Protected: busbar must not touch it.
+	Protected Value[bool]
+}
+
+// String is ADDRESS or ADDRESS/PORT for ports after the first.
+func (n NIC) String() string {
+	if n.Port <= 1 {
+		return n.Address
+	}
+	return fmt.Sprintf("%s/%d", n.Address, n.Port)
+}
+
+// RDMADevicePort is a port of an RDMA device.
+type RDMADevicePort struct {
+	// Port from 1.
+	Port int `json:"port"`
+	// Netdev that belongs to the port (its GIDs' netdev), or empty.
+	Netdev string `json:"netdev,omitempty"`
+	// LinkLayer is InfiniBand or Ethernet.
+	LinkLayer Value[string] `json:"link_layer,omitzero"`
+}
+
+// NICs lists the ports of all network adapters (virtual functions left out) by
+// address and port; unknown when the PCI bus is.
+func (inv Inventory) NICs() Value[[]NIC] {
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return Unknown[[]NIC](inv.PCI.Reason(), inv.PCI.Source())
+	}
+	nics := []NIC{}
+	for _, p := range functions {
+		if !p.IsNIC() || p.PhysicalFunction != "" {
+			continue
+		}
+		for _, port := range inv.nicPorts(p.Address) {
+			nics = append(nics, inv.nic(p, port))
+		}
+	}
+	return Known(nics, inv.PCI.Source())
+}
+
+// nicPorts are the ports by which a function is seen, port 1 when nothing shows any.
+func (inv Inventory) nicPorts(address string) []int {
+	ports := []int{}
+	devices, _ := inv.RDMA.Get()
+	for _, d := range devices {
+		if d.PCI == address {
+			for _, p := range d.Ports {
+				ports = append(ports, p.Port)
+			}
+		}
+	}
+	netdevs, _ := inv.Netdevs.Get()
+	for _, d := range netdevs {
+		if d.PCI == address && d.Port > 0 {
+			ports = append(ports, d.Port)
+		}
+	}
+	if len(ports) == 0 {
+		return []int{1}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+func (inv Inventory) nic(p PCIFunction, port int) NIC {
+	n := NIC{Address: p.Address, Port: port, PCIID: p.ID(), NUMANode: p.NUMANode}
+	n.Netdev = inv.nicNetdev(p, port)
+	n.RDMA, n.LinkLayer = inv.nicRDMA(p, port, n.Netdev)
+	n.Protected = inv.nicProtected(n.Netdev)
+	return n
+}
+
+func (inv Inventory) nicNetdev(p PCIFunction, port int) Value[string] {
+	netdevs, ok := inv.Netdevs.Get()
+	if !ok {
+		return Unknown[string](inv.Netdevs.Reason(), inv.Netdevs.Source())
+	}
+	for _, d := range netdevs {
+		if d.PCI == p.Address && d.Port == port {
+			return Known(d.Name, Source{Path: "/sys/class/net/" + d.Name})
+		}
+	}
+	reason := "the NIC has no network device: no driver is bound to it"
+	if p.Driver != "" {
+		reason = "the NIC has no network device although driver " + p.Driver + " is bound to it"
+	}
+	return Unknown[string](reason, Source{Path: "/sys/bus/pci/devices/" + p.Address})
+}
+
+func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (name, linkLayer Value[string]) {
+	linkLayer = inv.netdevLinkLayer(netdev)
+	devices, ok := inv.RDMA.Get()
+	if !ok {
+		return Unknown[string](inv.RDMA.Reason(), inv.RDMA.Source()), linkLayer
+	}
+	netdevName, hasNetdev := netdev.Get()
+	for _, d := range devices {
+		for _, dp := range d.Ports {
+			onFunction := d.PCI == p.Address && dp.Port == port
+			onNetdev := d.PCI == "" && hasNetdev && dp.Netdev == netdevName
+			if !onFunction && !onNetdev {
+				continue
+			}
+			if dp.LinkLayer.IsKnown() || !linkLayer.IsKnown() {
+				linkLayer = dp.LinkLayer
+			}
+			return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
+		}
+	}
+	return Awaiting[string]("the NIC has no RDMA device", CapabilityRDMA, Source{Path: "/sys/bus/pci/devices/" + p.Address}), linkLayer
+}
+
+// netdevLinkLayer reads the link layer off the hardware type of a network device.
+func (inv Inventory) netdevLinkLayer(netdev Value[string]) Value[string] {
+	name, ok := netdev.Get()
+	if !ok {
+		return Unknown[string](netdev.Reason(), netdev.Source())
+	}
+	netdevs, _ := inv.Netdevs.Get()
+	for _, d := range netdevs {
+		if d.Name != name {
+			continue
+		}
+		source := Source{Path: "/sys/class/net/" + name + "/type"}
+		switch d.Type {
+		case ARPHardwareEthernet:
+			return Known("Ethernet", source)
+		case ARPHardwareInfiniBand:
+			return Known("InfiniBand", source)
+		default:
+			return Unknown[string](fmt.Sprintf("%s has hardware type %d", name, d.Type), source)
+		}
+	}
+	return Unknown[string](name+" is gone", Source{})
+}
+
+func (inv Inventory) nicProtected(netdev Value[string]) Value[bool] {
+	protected, ok := inv.Protected.Get()
+	if !ok {
+		return Unknown[bool](inv.Protected.Reason(), inv.Protected.Source())
+	}
+	name, ok := netdev.Get()
+	if !ok {
+		return Unknown[bool](netdev.Reason(), netdev.Source())
+	}
+	return Known(slices.ContainsFunc(protected, func(p ProtectedNetdev) bool { return p.Name == name }), inv.Protected.Source())
+}

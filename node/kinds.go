@@ -1,0 +1,255 @@
+package node
+
+import (
+	"encoding/json"
+
+	"busbar/internal/confdir"
+)
+
+// The kinds of queries. Readers answer them, block types ask for them.
+var (
+	// Sysctl is the running value of a kernel parameter; key is the dotted name
+	// (kernel.numa_balancing), source the file below /proc/sys.
+	Sysctl = Kind[string]{"sysctl"}
+	// SysctlFiles are the *.conf files of the sysctl.d directories, unordered.
+	SysctlFiles = Kind[[]confdir.File]{"sysctl_files"}
+
+	// Module is a kernel module, running and on disk; key is the name with underscores.
+	Module = Kind[ModuleState]{"module"}
+	// ModulesLoadFiles are the *.conf files of the modules-load.d directories, unordered.
+	ModulesLoadFiles = Kind[[]confdir.File]{"modules_load_files"}
+	// ModprobeFiles are the *.conf files of the modprobe.d directories, unordered.
+	ModprobeFiles = Kind[[]confdir.File]{"modprobe_files"}
+	// ModuleSigning says which modules the running kernel accepts.
+	ModuleSigning = Kind[ModuleSigningState]{"module_signing"}
+
+	// CommandLine is the running kernel's command line, /proc/cmdline without its newline.
+	CommandLine = Kind[string]{"kernel_command_line"}
+	// Boot is the boot loader's configuration: what the next boot will be told.
+	Boot = Kind[BootConfig]{"boot_config"}
+	// IOMMU is the state of the IOMMUs: units, firmware tables, groups.
+	IOMMU = Kind[IOMMUState]{"iommu"}
+
+	// File is a file's content; key is the absolute path.
+	File = Kind[FileState]{"file"}
+	// Path says what a path is, without its content; key is the absolute path.
+	Path = Kind[PathState]{"path"}
+	// Mount is the file system that holds a path; key is the absolute path.
+	Mount = Kind[MountState]{"mount"}
+
+	// NCCLUserFiles are the per-user NCCL files (~/.nccl.conf of root and of home
+	// directories) and /etc/environment, which win over /etc/nccl.conf.
+	NCCLUserFiles = Kind[[]confdir.File]{"nccl_user_files"}
+
+	// Unit is a systemd unit; key is its full name (slurmd.service).
+	Unit = Kind[UnitState]{"unit"}
+	// UnitFiles are a unit's fragment and its drop-ins in the order in which they
+	// apply; key is the unit's full name.
+	UnitFiles = Kind[[]confdir.File]{"unit_files"}
+	// OwnedDropIns are busbar's own unit drop-ins, /etc/systemd/system/*.d/zz-busbar.conf.
+	OwnedDropIns = Kind[[]confdir.File]{"owned_drop_ins"}
+	// SystemConfFiles are systemd's system.conf and the system.conf.d fragments, unordered.
+	SystemConfFiles = Kind[[]confdir.File]{"system_conf_files"}
+	// LimitsFiles are /etc/security/limits.conf and limits.d/*.conf, unordered.
+	LimitsFiles = Kind[[]confdir.File]{"limits_files"}
+	// ProcLimits are the resource limits of a unit's main process; key is the
+	// unit's full name.
+	ProcLimits = Kind[ProcessLimits]{"proc_limits"}
+
+	// RDMAPort is what the driver says of an RDMA port; key is DEVICE/PORT.
+	RDMAPort = Kind[RDMAPortState]{"rdma_port"}
+)
+
+// decoders reads recorded answers: kind name to a function that gives the Value.
+var decoders = map[string]func([]byte) (any, error){
+	Sysctl.name:           decode[string],
+	SysctlFiles.name:      decode[[]confdir.File],
+	Module.name:           decode[ModuleState],
+	ModulesLoadFiles.name: decode[[]confdir.File],
+	ModprobeFiles.name:    decode[[]confdir.File],
+	ModuleSigning.name:    decode[ModuleSigningState],
+	CommandLine.name:      decode[string],
+	Boot.name:             decode[BootConfig],
+	IOMMU.name:            decode[IOMMUState],
+	File.name:             decode[FileState],
+	Path.name:             decode[PathState],
+	Mount.name:            decode[MountState],
+	NCCLUserFiles.name:    decode[[]confdir.File],
+	Unit.name:             decode[UnitState],
+	UnitFiles.name:        decode[[]confdir.File],
+	SystemConfFiles.name:  decode[[]confdir.File],
+	OwnedDropIns.name:     decode[[]confdir.File],
+	LimitsFiles.name:      decode[[]confdir.File],
+	ProcLimits.name:       decode[ProcessLimits],
+	RDMAPort.name:         decode[RDMAPortState],
+}
+
+func decode[T any](data []byte) (any, error) {
+	var v Value[T]
+	err := json.Unmarshal(data, &v)
+	return v, err
+}
+
+// ModuleState is a kernel module in the running kernel and on disk.
+type ModuleState struct {
+	// Loaded: the module is in the running kernel (/sys/module/NAME/initstate is "live").
+	Loaded bool `json:"loaded"`
+	// RefCount is /sys/module/NAME/refcnt; 0 when not loaded.
+	RefCount int `json:"ref_count,omitempty"`
+	// Holders are the modules that use this one (/sys/module/NAME/holders), sorted.
+	Holders []string `json:"holders,omitempty"`
+	// Parameters are the values in force, /sys/module/NAME/parameters.
+	Parameters map[string]string `json:"parameters,omitempty"`
+	// Kernels says for each installed kernel (/lib/modules/RELEASE) where the module
+	// is, sorted by release.
+	Kernels []ModuleOnDisk `json:"kernels,omitempty"`
+}
+
+// ModuleOnDisk is a module as one installed kernel has it.
+type ModuleOnDisk struct {
+	Release string `json:"release"`
+	// Path of the .ko file (from modules.dep); empty when there is none.
+	Path string `json:"path,omitempty"`
+	// BuiltIn: the kernel contains the module (modules.builtin).
+	BuiltIn bool `json:"built_in,omitempty"`
+	// Signed: the file ends with a module signature; unknown when it is
+	// compressed or could not be read.
+	Signed Value[bool] `json:"signed,omitzero"`
+}
+
+// On returns what the kernel named release has of the module, and false when that
+// kernel is not installed.
+func (m ModuleState) On(release string) (ModuleOnDisk, bool) {
+	for _, k := range m.Kernels {
+		if k.Release == release {
+			return k, true
+		}
+	}
+	return ModuleOnDisk{}, false
+}
+
+// ModuleSigningState says which modules the running kernel accepts.
+type ModuleSigningState struct {
+	// Enforced: unsigned modules are refused (/sys/module/module/parameters/sig_enforce,
+	// or lockdown is not "none").
+	Enforced bool `json:"enforced"`
+	// Lockdown is the mode in force: none, integrity, confidentiality, or empty
+	// when the kernel has no lockdown.
+	Lockdown string `json:"lockdown,omitempty"`
+	// ModulesDisabled is kernel.modules_disabled: nothing can be loaded any more.
+	ModulesDisabled bool `json:"modules_disabled,omitempty"`
+}
+
+// The boot loaders that Boot tells apart.
+const (
+	LoaderGRUBDebian  = "grub-debian"  // /etc/default/grub and update-grub
+	LoaderGRUBBLS     = "grub-bls"     // Boot Loader Specification entries, grubby
+	LoaderSystemdBoot = "systemd-boot" // /etc/kernel/cmdline, kernel-install
+	LoaderOSTree      = "ostree"       // rpm-ostree or bootc
+	LoaderNone        = "none"         // none that busbar knows
+)
+
+// BootConfig is the boot loader's configuration.
+type BootConfig struct {
+	Loader string `json:"loader"`
+	// Defaults are /etc/default/grub and /etc/default/grub.d/*.cfg in the order in
+	// which grub-mkconfig reads them.
+	Defaults []confdir.File `json:"defaults,omitempty"`
+	// References are the other files that the defaults test or source, absent ones too.
+	References []Reference `json:"references,omitempty"`
+	// Generated is the text of the configuration that the loader reads
+	// (/boot/grub/grub.cfg); empty when the root has none.
+	Generated string `json:"generated,omitempty"`
+	// GeneratedReason says, with the path, why Generated could not be read; empty when it could or
+	// there is none.
+	GeneratedReason string `json:"generated_reason,omitempty"`
+	// UpdateGrub: the root has an update-grub program.
+	UpdateGrub bool `json:"update_grub,omitempty"`
+}
+
+// Reference is a file that a configuration refers to.
+type Reference struct {
+	Path   string `json:"path"`
+	Exists bool   `json:"exists"`
+	Text   string `json:"text,omitempty"`
+}
+
+// IOMMUState is the state of the node's IOMMUs.
+type IOMMUState struct {
+	// Units are the entries of /sys/class/iommu: dmarN (Intel), ivhdN (AMD),
+	// smmu3.* (Arm), virtio*; sorted.
+	Units []string `json:"units,omitempty"`
+	// Tables are the firmware tables that describe IOMMUs: DMAR, IVRS, IORT, VIOT; sorted.
+	Tables []string `json:"tables,omitempty"`
+	// Groups are /sys/kernel/iommu_groups, by number.
+	Groups []IOMMUGroup `json:"groups,omitempty"`
+	// MaxAPICID is the highest APIC id of /proc/cpuinfo; unknown off x86.
+	MaxAPICID Value[int] `json:"max_apic_id,omitzero"`
+}
+
+// IOMMUGroup is a set of devices that share one IOMMU domain.
+type IOMMUGroup struct {
+	ID int `json:"id"`
+	// Type is identity (passthrough), DMA (translated, strict) or DMA-FQ
+	// (translated, lazy); unknown before kernel 5.11.
+	Type Value[string] `json:"type"`
+	// Devices are PCI addresses, or names of other devices.
+	Devices []string `json:"devices"`
+}
+
+// FileState is a file's content. A file that is absent is a known state.
+type FileState struct {
+	Exists bool   `json:"exists"`
+	Text   string `json:"text,omitempty"`
+}
+
+// PathState says what a path is.
+type PathState struct {
+	Exists bool `json:"exists"`
+	// Type is file, directory, character-device, block-device, socket, fifo or symlink
+	// (of a dangling or looping link); empty when absent.
+	Type string `json:"type,omitempty"`
+	// Mode are the permission bits in octal, "0666".
+	Mode string `json:"mode,omitempty"`
+}
+
+// MountState is the file system that holds a path.
+type MountState struct {
+	// Point is where it is mounted.
+	Point string `json:"point"`
+	// Type is the file system's type (ext4, xfs, tmpfs, overlay ...).
+	Type string `json:"type"`
+	// ReadOnly: mounted or remounted read-only.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// Immutable names the system that manages /etc as a whole (NixOS), or is empty.
+	Immutable string `json:"immutable,omitempty"`
+}
+
+// UnitState is a systemd unit.
+type UnitState struct {
+	// Load is systemd's LoadState: loaded, not-found, masked, bad-setting, error.
+	Load string `json:"load"`
+	// File is systemd's UnitFileState: enabled, disabled, static, masked, generated ...
+	File string `json:"file,omitempty"`
+	// Active is systemd's ActiveState: active, inactive, failed, activating ...; unknown
+	// where only unit files could be read.
+	Active Value[string] `json:"active,omitzero"`
+	// NeedReload: unit files changed since systemd read them.
+	NeedReload bool `json:"need_reload,omitempty"`
+}
+
+// ProcessLimits are the resource limits of a unit's main process.
+type ProcessLimits struct {
+	// Running: the unit has a main process.
+	Running bool   `json:"running"`
+	PID     int    `json:"pid,omitempty"`
+	Command string `json:"command,omitempty"`
+	// Text is /proc/PID/limits.
+	Text string `json:"text,omitempty"`
+}
+
+// RDMAPortState is what the driver says of an RDMA port.
+type RDMAPortState struct {
+	// LinkLayer is InfiniBand or Ethernet.
+	LinkLayer string `json:"link_layer"`
+}

@@ -1,0 +1,134 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Source says where a fact was read.
+type Source struct {
+	// Path of a file on the node, never prefixed by a root directory.
+	Path string `json:"path,omitempty"`
+	// Call names what answered when it was no file (a D-Bus property, a system call).
+	Call string `json:"call,omitempty"`
+	// Line in Path, from 1; 0 when the whole file is meant.
+	Line int `json:"line,omitempty"`
+}
+
+// String is the source as people write it: PATH:LINE or the call.
+func (s Source) String() string {
+	switch {
+	case s.Path != "" && s.Line > 0:
+		return fmt.Sprintf("%s:%d", s.Path, s.Line)
+	case s.Path != "":
+		return s.Path
+	default:
+		return s.Call
+	}
+}
+
+// notRecorded is the reason of the zero Value.
+const notRecorded = "not recorded"
+
+// Value is a fact, or the reason why there is none. The zero Value is unknown
+// ("not recorded"): what was forgotten never passes for a value.
+type Value[T any] struct {
+	value  T
+	known  bool
+	reason string
+	needs  string
+	source Source
+}
+
+// Known is a fact that was read from source.
+func Known[T any](v T, source Source) Value[T] {
+	return Value[T]{value: v, known: true, source: source}
+}
+
+// Unknown says why a fact could not be read. The reason completes the sentence
+// "unknown: ...".
+func Unknown[T any](reason string, source Source) Value[T] {
+	return Value[T]{reason: reason, source: source}
+}
+
+// Awaiting is an unknown that becomes known once something provides needs, one
+// of the capabilities that steps provide (see the Capability constants).
+func Awaiting[T any](reason, needs string, source Source) Value[T] {
+	return Value[T]{reason: reason, needs: needs, source: source}
+}
+
+// Get returns the fact, and false when it is unknown.
+func (v Value[T]) Get() (T, bool) { return v.value, v.known }
+
+// IsKnown reports whether there is a fact.
+func (v Value[T]) IsKnown() bool { return v.known }
+
+// Reason says why the fact is unknown; it is empty for a known fact.
+func (v Value[T]) Reason() string {
+	switch {
+	case v.known:
+		return ""
+	case v.reason == "":
+		return notRecorded
+	default:
+		return v.reason
+	}
+}
+
+// Needs is the capability that would make an unknown known, or empty.
+func (v Value[T]) Needs() string { return v.needs }
+
+// Source says where the fact was read, or where reading it failed.
+func (v Value[T]) Source() Source { return v.source }
+
+// IsZero makes an unrecorded Value vanish from JSON with the omitzero option.
+func (v Value[T]) IsZero() bool {
+	return !v.known && v.reason == "" && v.needs == "" && v.source == Source{}
+}
+
+// valueJSON is the recorded form: a value, or the reason for its absence.
+type valueJSON struct {
+	Value  json.RawMessage `json:"value,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Needs  string          `json:"needs,omitempty"`
+	Source *Source         `json:"source,omitempty"`
+}
+
+// MarshalJSON writes {"value", "source"} or {"reason", "needs", "source"}.
+func (v Value[T]) MarshalJSON() ([]byte, error) {
+	out := valueJSON{Needs: v.needs}
+	if v.source != (Source{}) {
+		out.Source = &v.source
+	}
+	if !v.known {
+		out.Reason = v.Reason()
+		return json.Marshal(out)
+	}
+	raw, err := json.Marshal(v.value)
+	if err != nil {
+		return nil, err
+	}
+	out.Value = raw
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. A null value is no value.
+func (v *Value[T]) UnmarshalJSON(data []byte) error {
+	var in valueJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*v = Value[T]{reason: in.Reason, needs: in.Needs}
+	if in.Source != nil {
+		v.source = *in.Source
+	}
+	if len(in.Value) == 0 || bytes.Equal(in.Value, []byte("null")) {
+		return nil
+	}
+	if err := json.Unmarshal(in.Value, &v.value); err != nil {
+		return err
+	}
+	v.known, v.reason = true, ""
+	return nil
+}
