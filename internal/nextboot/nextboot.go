@@ -1,0 +1,189 @@
+// Package nextboot says what command lines a node's boot loader will hand the
+// kernel at the next boot.
+package nextboot
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"busbar/internal/cmdline"
+	"busbar/internal/confdir"
+	"busbar/internal/grub"
+	"busbar/node"
+)
+
+// Line is the kernel command line of one boot entry.
+type Line struct {
+	// Title of the entry; empty when there are no generated entries yet.
+	Title string
+	// Release of the entry's kernel, empty when its file name does not tell.
+	Release string
+	Args    cmdline.Line
+	// Source is the line of grub.cfg, or the defaults when there is no grub.cfg.
+	Source node.Source
+}
+
+// State is what will be booted.
+type State struct {
+	// Lines are those of every entry of this root but recovery ones; one, made of the
+	// defaults, where no grub.cfg stands yet.
+	Lines []Line
+	// Generated: Lines come from a grub.cfg.
+	Generated bool
+	// Defaults are the evaluated defaults.
+	Defaults *grub.Defaults
+	// Pinned says which entry the defaults select when that is none of Lines, and
+	// PinnedAt where; empty when one of Lines boots, or when only the boot loader's environment
+	// block knows.
+	Pinned   string
+	PinnedAt node.Source
+}
+
+// UnsupportedError is a boot loader that busbar does not manage.
+type UnsupportedError struct{ Loader string }
+
+// Error names the loader.
+func (e *UnsupportedError) Error() string {
+	if e.Loader == node.LoaderNone {
+		return "no boot loader that busbar manages (GRUB of Debian and Ubuntu) was found"
+	}
+	return "the boot loader is " + e.Loader + ", busbar manages GRUB of Debian and Ubuntu"
+}
+
+// Read evaluates a boot configuration. It fails with *UnsupportedError, with
+// *grub.SyntaxError for defaults that the shell cannot read, and with what makes
+// a value unknown otherwise.
+func Read(boot node.BootConfig) (State, error) {
+	if boot.Loader != node.LoaderGRUBDebian {
+		return State{}, &UnsupportedError{boot.Loader}
+	}
+	defaults, err := Evaluate(boot, boot.Defaults)
+	if err != nil {
+		return State{}, err
+	}
+	s := State{Defaults: defaults}
+	if boot.GeneratedReason != "" {
+		return State{}, errors.New(boot.GeneratedReason)
+	}
+	if boot.Generated == "" {
+		line, known, reason := grub.CommandLine(defaults, false)
+		if !known {
+			return State{}, fmt.Errorf("what update-grub would write is not known: %s", reason)
+		}
+		s.Lines = []Line{{Args: cmdline.Parse(line), Source: node.Source{Path: grub.DefaultsFile}}}
+		return s, nil
+	}
+	config, err := grub.ParseConfig(boot.Generated)
+	if err != nil {
+		return State{}, fmt.Errorf("%s: %w", GeneratedPath, err)
+	}
+	s.Generated = true
+	entries := ofThisRoot(config.Entries)
+	if len(entries) == 0 {
+		return State{}, fmt.Errorf("%s has no entry that boots Linux", GeneratedPath)
+	}
+	for _, e := range entries {
+		s.Lines = append(s.Lines, Line{Title: e.Title, Release: release(e.Kernel), Args: cmdline.Parse(e.Args), Source: node.Source{Path: GeneratedPath, Line: e.Line}})
+	}
+	s.pinned(config, entries)
+	return s, nil
+}
+
+// GeneratedPath is the configuration that GRUB reads.
+const GeneratedPath = "/boot/grub/grub.cfg"
+
+// Evaluate evaluates files in place of the boot configuration's defaults.
+func Evaluate(boot node.BootConfig, files []confdir.File) (*grub.Defaults, error) {
+	return grub.Evaluate(files, func(p string) (string, bool) {
+		for _, r := range boot.References {
+			if r.Path == p {
+				return r.Text, r.Exists
+			}
+		}
+		return "", false
+	})
+}
+
+// ofThisRoot are the entries that boot the file system which the first one boots,
+// recovery entries left out: those of other systems (os-prober) are not ours.
+func ofThisRoot(entries []grub.Entry) []grub.Entry {
+	var ours []grub.Entry
+	for _, e := range entries {
+		if e.Kernel != "" && !e.Recovery && (len(ours) == 0 || e.Root == ours[0].Root) {
+			ours = append(ours, e)
+		}
+	}
+	return ours
+}
+
+func release(kernel string) string {
+	_, release, _ := strings.Cut(path.Base(kernel), "-")
+	return release
+}
+
+// pinned finds out whether the defaults select an entry that is not among ours.
+func (s *State) pinned(config grub.Config, ours []grub.Entry) {
+	selection, known, _ := s.Defaults.Value("GRUB_DEFAULT")
+	if !known || selection == "" {
+		return
+	}
+	entry, err := grub.DefaultEntry(config, selection)
+	if err != nil || slices.ContainsFunc(ours, func(e grub.Entry) bool { return e.Line == entry.Line }) {
+		return
+	}
+	s.Pinned = entry.Title
+	for _, a := range s.Defaults.Assignments {
+		if a.Name == "GRUB_DEFAULT" {
+			s.PinnedAt = node.Source{Path: a.File, Line: a.Line}
+		}
+	}
+}
+
+// Regenerate returns the boot configuration as update-grub would leave it: every
+// entry of this root gets the command line of the defaults behind what 10_linux
+// puts first (root=, ro and the like).
+func Regenerate(boot node.BootConfig) (node.BootConfig, error) {
+	if boot.Generated == "" {
+		return boot, nil
+	}
+	defaults, err := Evaluate(boot, boot.Defaults)
+	if err != nil {
+		return boot, err
+	}
+	var words []string // verbatim: GRUB's quotes stay
+	for _, name := range []string{grub.Linux, grub.LinuxDefault} {
+		value, known, reason := defaults.Value(name)
+		if !known {
+			return boot, fmt.Errorf("what update-grub would write is not known: %s", reason)
+		}
+		words = append(words, value)
+	}
+	config, err := grub.ParseConfig(boot.Generated)
+	if err != nil {
+		return boot, fmt.Errorf("%s: %w", GeneratedPath, err)
+	}
+	lines := strings.SplitAfter(boot.Generated, "\n")
+	for _, e := range ofThisRoot(config.Entries) {
+		at := e.Line - 1
+		if at >= len(lines) {
+			continue
+		}
+		fields := strings.Fields(lines[at])
+		if len(fields) < 2 {
+			continue
+		}
+		head, seen := fields[:2], map[string]bool{}
+		for _, f := range fields[2:] {
+			key, _, _ := strings.Cut(f, "=")
+			if slices.Contains([]string{"root", "rootflags", "ro", "rw"}, key) && !seen[key] {
+				head, seen[key] = append(head, f), true
+			}
+		}
+		lines[at] = "\t" + strings.Join(append(head, words...), " ") + "\n"
+	}
+	boot.Generated = strings.Join(lines, "")
+	return boot, nil
+}

@@ -1,0 +1,141 @@
+package nextboot_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"busbar/internal/confdir"
+	"busbar/internal/grub"
+	"busbar/internal/nextboot"
+	"busbar/node"
+)
+
+const generated = `set default="0"
+menuentry 'Ubuntu' {
+	linux	/boot/vmlinuz-6.8.0-45-generic root=UUID=01 ro rootflags=subvol=@ quiet
+}
+submenu 'Advanced' {
+	menuentry 'Ubuntu, with Linux 6.8.0-40' {
+		linux	/boot/vmlinuz-6.8.0-40-generic root=UUID=01 ro rootflags=subvol=@ quiet
+	}
+	menuentry 'Ubuntu, with Linux 6.8.0-40 (recovery mode)' {
+		linux	/boot/vmlinuz-6.8.0-40-generic root=UUID=01 ro recovery nomodeset
+	}
+}
+menuentry 'Debian on the other disk' {
+	linux	/boot/vmlinuz-6.1.0 root=UUID=02 ro quiet
+}
+`
+
+func boot(defaults string) node.BootConfig {
+	return node.BootConfig{
+		Loader: node.LoaderGRUBDebian, Generated: generated, UpdateGrub: true,
+		Defaults:   []confdir.File{{Path: grub.DefaultsFile, Text: defaults}},
+		References: []node.Reference{{Path: "/etc/tuned/bootcmdline", Exists: true, Text: "TUNED=nokaslr\n"}, {Path: "/absent"}},
+	}
+}
+
+// lines are a state's entries: title, release, arguments, line.
+func lines(s nextboot.State) []string {
+	var all []string
+	for _, l := range s.Lines {
+		all = append(all, strings.Join([]string{l.Title, l.Release, l.Args.String(), l.Source.String()}, " | "))
+	}
+	return all
+}
+
+func TestRead(t *testing.T) {
+	s, err := nextboot.Read(boot("GRUB_DEFAULT='Debian on the other disk'\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"Ubuntu | 6.8.0-45-generic | root=UUID=01 ro rootflags=subvol=@ quiet | /boot/grub/grub.cfg:3",
+		"Ubuntu, with Linux 6.8.0-40 | 6.8.0-40-generic | root=UUID=01 ro rootflags=subvol=@ quiet | /boot/grub/grub.cfg:7",
+	}
+	if diff := cmp.Diff(want, lines(s)); diff != "" {
+		t.Error(diff)
+	}
+	if s.Pinned != "Debian on the other disk" || s.PinnedAt != (node.Source{Path: grub.DefaultsFile, Line: 1}) || !s.Generated {
+		t.Errorf("pinned to %q at %s", s.Pinned, s.PinnedAt)
+	}
+	for _, selection := range []string{"0", "saved", "Advanced>0", "nothing of that name"} {
+		if s, err := nextboot.Read(boot("GRUB_DEFAULT='" + selection + "'\n")); err != nil || s.Pinned != "" {
+			t.Errorf("GRUB_DEFAULT=%s: pinned to %q, %v", selection, s.Pinned, err)
+		}
+	}
+	fresh := boot("GRUB_CMDLINE_LINUX=a\nGRUB_CMDLINE_LINUX_DEFAULT=b\n")
+	fresh.Generated = ""
+	if s, err = nextboot.Read(fresh); err != nil || s.Generated || !cmp.Equal([]string{" |  | a b | /etc/default/grub"}, lines(s)) {
+		t.Errorf("%v, %v", lines(s), err)
+	}
+}
+
+func TestReadFails(t *testing.T) {
+	unknown := "GRUB_CMDLINE_LINUX=$(args)\n"
+	for want, change := range map[string]func(*node.BootConfig){
+		"systemd-boot, busbar manages GRUB":  func(b *node.BootConfig) { b.Loader = node.LoaderSystemdBoot },
+		"no boot loader that busbar manages": func(b *node.BootConfig) { b.Loader = node.LoaderNone },
+		"/etc/default/grub:1":                func(b *node.BootConfig) { b.Defaults[0].Text = "A='\n" },
+		"permission denied":                  func(b *node.BootConfig) { b.GeneratedReason = "permission denied" },
+		"what update-grub would write":       func(b *node.BootConfig) { b.Generated, b.Defaults[0].Text = "", unknown },
+		"grub.cfg:2":                         func(b *node.BootConfig) { b.Generated = "\nmenuentry 'a' {\n" },
+		"no entry that boots Linux":          func(b *node.BootConfig) { b.Generated = "\n" },
+	} {
+		b := boot("")
+		change(&b)
+		_, err := nextboot.Read(b)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		var unsupported *nextboot.UnsupportedError
+		if errors.As(err, &unsupported) != (b.Loader != node.LoaderGRUBDebian) {
+			t.Errorf("%T", err)
+		}
+	}
+}
+
+func TestRegenerate(t *testing.T) {
+	text := `. /etc/tuned/bootcmdline
+GRUB_CMDLINE_LINUX="root=ZFS=x pci=config_acs=\"a;b\""
+if [ -f /absent ]; then GRUB_CMDLINE_LINUX=; fi
+GRUB_CMDLINE_LINUX_DEFAULT=$TUNED
+`
+	b, err := nextboot.Regenerate(boot(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A second time changes nothing.
+	twice, err := nextboot.Regenerate(b)
+	if err != nil || twice.Generated != b.Generated {
+		t.Errorf("%v\n%s", err, cmp.Diff(b.Generated, twice.Generated))
+	}
+	s, err := nextboot.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"Ubuntu | 6.8.0-45-generic | root=UUID=01 ro rootflags=subvol=@ root=ZFS=x pci=config_acs=a;b nokaslr | /boot/grub/grub.cfg:3",
+		"Ubuntu, with Linux 6.8.0-40 | 6.8.0-40-generic | root=UUID=01 ro rootflags=subvol=@ root=ZFS=x pci=config_acs=a;b nokaslr | /boot/grub/grub.cfg:7",
+	}
+	if diff := cmp.Diff(want, lines(s)); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(b.Generated, "root=UUID=02 ro quiet\n") || !strings.Contains(b.Generated, "recovery nomodeset\n") {
+		t.Error("another system's or a recovery entry was changed")
+	}
+	for _, change := range []func(*node.BootConfig){
+		func(b *node.BootConfig) { b.Defaults[0].Text = "A='\n" },
+		func(b *node.BootConfig) { b.Defaults[0].Text = "GRUB_CMDLINE_LINUX=$(args)\n" },
+		func(b *node.BootConfig) { b.Generated = "menuentry 'a' {\n" },
+	} {
+		b := boot("")
+		change(&b)
+		if after, err := nextboot.Regenerate(b); err == nil || after.Generated != b.Generated {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package plan
+
+import "busbar/node"
+
+// Contribution is what one block wants in something that many blocks write
+// together: a file, the boot arguments, or a fact of the profile.
+type Contribution struct {
+	// Sink is the sink's name.
+	Sink string
+	// Key in the sink: a sysctl's name, a module, a boot argument.
+	Key string
+	// Value wanted for the key. Two different values for one key are a conflict.
+	Value string
+	// TakeOver: foreign lines that want something else may be cut, with a backup.
+	TakeOver bool
+	// Address and Origin of the block that wants it.
+	Address string
+	Origin  Origin
+}
+
+// Sink is something that many blocks write together.
+type Sink interface {
+	// Name as contributions have it.
+	Name() string
+	// Queries are asked in every round, also when no block contributes.
+	Queries(contributions []Contribution) []node.Query
+	// Assess judges whether the next boot (login, start) gets what contributions
+	// want, and says in at most a few steps how to bring it about. Contributions are
+	// free of conflicts and sorted by key. Without any, an owned file is removed.
+	Assess(contributions []Contribution, facts node.Facts) Assessment
+}
+
+// FactSink is the name of the sink of facts about the profile itself: nothing is
+// written, but two blocks must not contradict each other in it.
+const FactSink = "profile"

@@ -1,0 +1,324 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"busbar/node"
+)
+
+// Planner plans blocks of a closed list of types over a closed list of sinks.
+type Planner struct {
+	types map[string]Type
+	sinks []Sink
+}
+
+// NewPlanner makes a planner for types and sinks.
+func NewPlanner(types []Type, sinks []Sink) *Planner {
+	p := &Planner{types: map[string]Type{}, sinks: sinks}
+	for _, t := range types {
+		p.types[typeKey(t.Spec().Check, t.Spec().Name)] = t
+	}
+	return p
+}
+
+func typeKey(check bool, name string) string {
+	if check {
+		return "check." + name
+	}
+	return name
+}
+
+func (p *Planner) typeOf(b Block) Type {
+	return p.types[typeKey(strings.HasPrefix(b.Address, "check."), b.Type)]
+}
+
+// Queries are what planning blocks has to know: the union of all blocks' and
+// sinks' queries, sorted.
+func (p *Planner) Queries(blocks []Block, inventory node.Inventory) []node.Query {
+	union := map[node.Query]bool{}
+	add := func(queries []node.Query) {
+		for _, q := range queries {
+			union[q] = true
+		}
+	}
+	for _, b := range blocks {
+		if b.Undecided == "" {
+			add(p.typeOf(b).Queries(b, inventory))
+		}
+	}
+	// What a sink has to know can hang on what is contributed, which hangs on facts;
+	// contributions over the bare inventory tell it.
+	contributions, _ := p.assess(blocks, node.Facts{Inventory: inventory})
+	for _, s := range p.sinks {
+		add(s.Queries(contributionsOf(contributions.Contributions, s.Name())))
+	}
+	return slices.SortedFunc(maps.Keys(union), node.CompareQueries)
+}
+
+// Plan judges the node that facts show against blocks and says what to do.
+// further are findings about the profile itself.
+func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Plan {
+	byAddress := map[string]Block{}
+	for _, b := range blocks {
+		byAddress[b.Address] = b
+	}
+	all, steps := p.assess(blocks, facts)
+	contributions, conflicts := mergeContributions(all.Contributions)
+	steps = withoutConflicts(steps, all.Findings, conflicts)
+	all.Findings = append(append(all.Findings, conflicts...), further...)
+	for _, s := range p.sinks {
+		mine := contributionsOf(contributions, s.Name())
+		a := s.Assess(mine, facts.Restrict(s.Queries(mine)))
+		all.Findings = append(all.Findings, a.Findings...)
+		steps = append(steps, a.Steps...)
+	}
+	steps = orderSteps(mergeSteps(steps), byAddress)
+	onlyServed(all.Findings, steps)
+	for i := range steps {
+		steps[i].Expect = Fingerprint(facts, steps[i].Action.Queries())
+	}
+	return assemble(byAddress, all.Findings, steps, p.ceilings(), facts.ObservedAt)
+}
+
+// Conflicts finds blocks of a profile that contradict each other, without a node.
+func (p *Planner) Conflicts(blocks []Block) []Finding {
+	all, _ := p.assess(blocks, node.Facts{})
+	_, conflicts := mergeContributions(all.Contributions)
+	return conflicts
+}
+
+func (p *Planner) ceilings() map[string]Effect {
+	out := map[string]Effect{}
+	for name, t := range p.types {
+		out[name] = t.Spec().Ceiling
+	}
+	return out
+}
+
+// assess asks every block's type. Steps come back apart, each with its block's address.
+func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) {
+	var all Assessment
+	var steps []Step
+	for _, b := range blocks {
+		if b.Undecided != "" {
+			all.Findings = append(all.Findings, Finding{
+				ID: b.Type + ".undecided", Address: b.Address, Status: Undetermined, Needs: b.Needs,
+				Summary: "whether this block applies is unknown: " + b.Undecided,
+				Source:  node.Source{Path: b.Origin.File, Line: b.Origin.Line},
+			})
+			continue
+		}
+		t := p.typeOf(b)
+		a := t.Assess(b, facts.Restrict(t.Queries(b, facts.Inventory)))
+		for _, w := range b.Withheld {
+			all.Findings = append(all.Findings, withheldFinding(b, w))
+		}
+		for i := range a.Findings {
+			a.Findings[i].Address = b.Address
+		}
+		for i := range a.Contributions {
+			a.Contributions[i].Address = b.Address
+			if a.Contributions[i].Origin == (Origin{}) {
+				a.Contributions[i].Origin = b.Origin
+			}
+		}
+		for i := range a.Steps {
+			a.Steps[i].Addresses = []string{b.Address}
+		}
+		all.Findings = append(all.Findings, a.Findings...)
+		all.Contributions = append(all.Contributions, a.Contributions...)
+		steps = append(steps, a.Steps...)
+	}
+	return all, steps
+}
+
+func withheldFinding(b Block, w Withheld) Finding {
+	what := w.Attribute
+	if w.Key != "" {
+		what += "." + w.Key
+	}
+	origin := b.OriginOf(w.Attribute, w.Key)
+	return Finding{
+		ID: b.Type + ".withheld", Address: b.Address, Status: Undetermined, Needs: w.Needs, Target: what,
+		Summary: what + " is withheld: " + w.Reason,
+		Source:  node.Source{Path: origin.File, Line: origin.Line},
+	}
+}
+
+func contributionsOf(all []Contribution, sink string) []Contribution {
+	var mine []Contribution
+	for _, c := range all {
+		if c.Sink == sink {
+			mine = append(mine, c)
+		}
+	}
+	return mine
+}
+
+// mergeContributions takes out what contradicts and reports it on every address
+// involved; equal wishes of several blocks all stay.
+func mergeContributions(all []Contribution) ([]Contribution, []Finding) {
+	type slot struct{ sink, key string }
+	values := map[slot]map[string]bool{}
+	for _, c := range all {
+		s := slot{c.Sink, c.Key}
+		if values[s] == nil {
+			values[s] = map[string]bool{}
+		}
+		values[s][c.Value] = true
+	}
+	var kept []Contribution
+	var conflicts []Finding
+	for _, c := range all {
+		if len(values[slot{c.Sink, c.Key}]) == 1 {
+			kept = append(kept, c)
+			continue
+		}
+		for _, other := range all {
+			if other.Sink != c.Sink || other.Key != c.Key || other.Value == c.Value {
+				continue
+			}
+			conflicts = append(conflicts, Finding{
+				ID: "profile.contradiction", Address: c.Address, Status: Conflict, Target: c.Key,
+				Summary: fmt.Sprintf("%s %q is wanted (%s), and %s wants %q (%s)", c.Key, c.Value, c.Origin, other.Address, other.Value, other.Origin),
+				Want:    c.Value, Found: other.Value,
+				Source: node.Source{Path: other.Origin.File, Line: other.Origin.Line},
+				Fix:    "decide in the profile which of the two is meant; neither is applied",
+			})
+			break
+		}
+	}
+	slices.SortStableFunc(kept, func(a, b Contribution) int {
+		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Address, b.Address))
+	})
+	return kept, conflicts
+}
+
+// withoutConflicts drops the steps of blocks that contradict another one, and takes
+// back from their findings that a step puts them right.
+func withoutConflicts(steps []Step, findings, conflicts []Finding) []Step {
+	contradicts := map[string]bool{}
+	for _, f := range conflicts {
+		contradicts[f.Address] = true
+	}
+	for i := range findings {
+		findings[i].Fixable = findings[i].Fixable && !contradicts[findings[i].Address]
+	}
+	return slices.DeleteFunc(steps, func(s Step) bool {
+		return slices.ContainsFunc(s.Addresses, func(address string) bool { return contradicts[address] })
+	})
+}
+
+// onlyServed takes back that a finding is fixable where no step serves its address: a
+// sink found the block's wish contradicted by another one.
+func onlyServed(findings []Finding, steps []Step) {
+	served := map[string]bool{}
+	for _, s := range steps {
+		for _, address := range s.Addresses {
+			served[address] = true
+		}
+	}
+	for i := range findings {
+		findings[i].Fixable = findings[i].Fixable && served[findings[i].Address]
+	}
+}
+
+// mergeSteps joins steps that are the same ensure, wanted by several blocks.
+func mergeSteps(steps []Step) []Step {
+	index := map[string]int{}
+	var merged []Step
+	for _, s := range steps {
+		s.ID = s.Action.Kind() + ":" + s.Target
+		i, seen := index[s.ID]
+		if !seen {
+			index[s.ID] = len(merged)
+			merged = append(merged, s)
+			continue
+		}
+		m := &merged[i]
+		m.Action = mergeActions(m.Action, s.Action)
+		m.Addresses = union(m.Addresses, s.Addresses)
+		m.Requires = union(m.Requires, s.Requires)
+		m.Provides = union(m.Provides, s.Provides)
+		m.Effect = max(m.Effect, s.Effect)
+		m.Settle = max(m.Settle, s.Settle)
+	}
+	return merged
+}
+
+// mergeActions joins what two blocks want of one unit.
+func mergeActions(a, b Action) Action {
+	switch a := a.(type) {
+	case SetUnit:
+		if b, ok := b.(SetUnit); ok {
+			a.Enablement, a.Active = cmp.Or(a.Enablement, b.Enablement), cmp.Or(a.Active, b.Active)
+			return a
+		}
+	case RestartUnit:
+		if b, ok := b.(RestartUnit); ok {
+			for _, l := range b.Limits {
+				if !slices.Contains(a.Limits, l) {
+					a.Limits = append(slices.Clone(a.Limits), l)
+				}
+			}
+			return a
+		}
+	}
+	return a
+}
+
+func union(a, b []string) []string {
+	out := append(slices.Clone(a), b...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// orderSteps sorts by phase and id, and then moves steps behind what they
+// require. Requirements that no step of the plan meets are met already.
+func orderSteps(steps []Step, blocks map[string]Block) []Step {
+	slices.SortFunc(steps, func(a, b Step) int {
+		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.ID, b.ID))
+	})
+	for i := range steps {
+		for _, address := range steps[i].Addresses {
+			for _, wanted := range blocks[address].DependsOn {
+				for _, other := range steps {
+					if other.ID != steps[i].ID && slices.Contains(other.Addresses, wanted) && !slices.Contains(other.Addresses, address) {
+						steps[i].Requires = union(steps[i].Requires, []string{other.ID})
+					}
+				}
+			}
+		}
+	}
+	providers := map[string][]int{}
+	for i, s := range steps {
+		providers[s.ID] = append(providers[s.ID], i)
+		for _, name := range s.Provides {
+			providers[name] = append(providers[name], i)
+		}
+	}
+	ordered := make([]Step, 0, len(steps))
+	state := make([]int, len(steps)) // 0 not seen, 1 being placed, 2 placed
+	var place func(i int)
+	place = func(i int) {
+		if state[i] != 0 {
+			return
+		}
+		state[i] = 1
+		for _, name := range steps[i].Requires {
+			for _, j := range providers[name] {
+				place(j)
+			}
+		}
+		state[i] = 2
+		ordered = append(ordered, steps[i])
+	}
+	for i := range steps {
+		place(i)
+	}
+	return ordered
+}

@@ -1,0 +1,77 @@
+package plantest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// Case is a row of a table over facts.
+type Case struct {
+	Name string
+	// Blocks in HCL.
+	Blocks string
+	Facts  node.Facts
+	// Want is the plan, and After the one after all its steps without what is ok, both
+	// as Summarize writes them.
+	Want, After string
+	// Texts are files that steps write, with their whole content.
+	Texts map[string]string
+	// Says are parts of the findings' sentences.
+	Says []string
+}
+
+// Run settles each case.
+func Run(t *testing.T, types []plan.Type, cases []Case) {
+	for _, tt := range cases {
+		t.Run(tt.Name, func(t *testing.T) {
+			first, second, _ := Settle(t, types, Blocks(t, types, tt.Blocks), tt.Facts)
+			if diff := cmp.Diff(lines(tt.Want), lines(Summarize(first))); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			var left strings.Builder
+			for line := range strings.Lines(Summarize(second)) {
+				if !strings.HasPrefix(line, "ok ") {
+					left.WriteString(line)
+				}
+			}
+			if diff := cmp.Diff(lines(tt.After), lines(left.String())); diff != "" {
+				t.Errorf("plan after all steps (-want +got):\n%s", diff)
+			}
+			written := map[string]string{}
+			for _, s := range first.Steps {
+				if w, ok := s.Action.(plan.WriteFile); ok {
+					written[w.Path] = w.Text
+				}
+			}
+			for p, want := range tt.Texts {
+				if diff := cmp.Diff(want, written[p]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", p, diff)
+				}
+			}
+			var sentences strings.Builder
+			for _, f := range first.Findings {
+				sentences.WriteString(f.Summary + "\n" + f.Fix + "\n")
+			}
+			for _, want := range tt.Says {
+				if !strings.Contains(sentences.String(), want) {
+					t.Errorf("nothing says %q:\n%s", want, sentences.String())
+				}
+			}
+		})
+	}
+}
+
+func lines(s string) []string {
+	var all []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}

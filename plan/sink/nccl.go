@@ -1,0 +1,141 @@
+package sink
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"busbar/internal/ncclconf"
+	"busbar/node"
+	"busbar/plan"
+)
+
+// NCCLName is the name of the sink NCCL.
+const NCCLName = "nccl.conf"
+
+// NCCLPath is NCCL's system-wide configuration file.
+const NCCLPath = "/etc/nccl.conf"
+
+// NCCL is /etc/nccl.conf. Keys are variables, values theirs. The file has no
+// drop-ins and the first line of a key wins, so the owned part is one block at its
+// head; every other byte is kept.
+type NCCL struct{}
+
+var ncclPlace = place{dirs: []string{"/etc"}, option: `environment.etc."nccl.conf".text`}
+
+// Name is nccl.conf.
+func (NCCL) Name() string { return NCCLName }
+
+// Queries are the file, and whether it can be written.
+func (NCCL) Queries([]plan.Contribution) []node.Query {
+	return append(ncclPlace.queries(), node.File.Query(NCCLPath))
+}
+
+// Assess judges each variable as a job that starts next gets it, whatever its
+// version of NCCL.
+func (NCCL) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
+	const id = "nccl.setting"
+	v := node.File.Get(facts, NCCLPath)
+	file, ok := v.Get()
+	if !ok {
+		return unread(contributions, id, "what NCCL reads", v)
+	}
+	_, hasBlock, theirs, err := ncclconf.Split(file.Text)
+	if err != nil {
+		return unread(contributions, id, "which part of the file is busbar's", node.Unknown[string](err.Error(), node.Source{Path: NCCLPath}))
+	}
+	wanted := make([]ncclconf.Setting, 0, len(contributions))
+	for _, c := range contributions {
+		wanted = append(wanted, ncclconf.Setting{Key: c.Key, Value: c.Value})
+	}
+	wanted = slices.Compact(wanted)
+
+	var a plan.Assessment
+	foreign := ncclTakeOver(contributions, theirs)
+	missing := ncclconf.Missing(foreign, wanted, ncclconf.Version{})
+	now := ncclconf.Parse(file.Text, ncclconf.Version{})
+	for _, c := range contributions {
+		a.Findings = append(a.Findings, ncclFinding(id, c, now))
+	}
+	want := foreign
+	if len(missing) > 0 {
+		want, err = ncclconf.Apply(foreign, missing)
+		if err != nil {
+			return unread(contributions, id, "how to write the file", node.Unknown[string](err.Error(), node.Source{Path: NCCLPath}))
+		}
+	}
+	if want == file.Text {
+		return a
+	}
+	owners := addresses(contributions)
+	if !slices.ContainsFunc(a.Findings, func(f plan.Finding) bool { return f.Fixable }) {
+		owners = append(owners, NCCLName)
+		a.Findings = append(a.Findings, plan.Finding{
+			ID: "file.stale", Address: NCCLName, Status: plan.Drift, Fixable: true, Target: NCCLPath, Effect: plan.Live,
+			Summary: "busbar's block in " + NCCLPath + " holds what no block wants", Source: node.Source{Path: NCCLPath},
+		})
+	}
+	write := plan.WriteFile{Path: NCCLPath, Text: want, Computed: true}
+	if foreign != theirs {
+		write.Backup = NCCLPath + backupSuffix
+	}
+	step := plan.Step{
+		Addresses: owners, Phase: plan.PhaseFiles, Target: NCCLPath, Effect: plan.Live, Provides: []string{NCCLName},
+		Summary: "write busbar's block at the head of " + NCCLPath, Action: write,
+	}
+	switch {
+	case want == "" && hasBlock:
+		step.Summary, step.Action = "remove "+NCCLPath+", which held nothing but busbar's block", plan.RemoveFile{Path: NCCLPath}
+	case len(missing) == 0:
+		step.Summary = "remove busbar's block from " + NCCLPath
+	}
+	a.Steps = append(a.Steps, step)
+	return ncclPlace.allow(a, facts)
+}
+
+// ncclTakeOver takes the lines out of the foreign text that give a variable of a
+// contribution which may do so another value.
+func ncclTakeOver(contributions []plan.Contribution, foreign string) string {
+	edits := map[int]string{}
+	for _, c := range contributions {
+		if !c.TakeOver {
+			continue
+		}
+		// Without a block in the text, Shadowed only fails where Split would.
+		shadowed, _ := ncclconf.Shadowed(foreign, []ncclconf.Setting{{Key: c.Key, Value: c.Value}}, ncclconf.Version{})
+		for _, e := range shadowed {
+			edits[e.Line] = ""
+		}
+	}
+	return editLines(foreign, edits)
+}
+
+func ncclFinding(id string, c plan.Contribution, now ncclconf.File) plan.Finding {
+	f := plan.Finding{
+		ID: id, Address: c.Address, Target: c.Key, Effect: plan.Live, Status: plan.OK,
+		Want: c.Key + "=" + c.Value, Found: c.Key + " is not set", Source: node.Source{Path: NCCLPath},
+		Summary: c.Key + " takes effect as wanted",
+	}
+	wrong := ""
+	for _, reading := range now.Readings {
+		i := slices.IndexFunc(reading.Entries, func(e ncclconf.Entry) bool { return e.Key == c.Key })
+		switch {
+		case i < 0:
+			wrong = "is not set"
+		case reading.Entries[i].Value != c.Value:
+			e := reading.Entries[i]
+			wrong = fmt.Sprintf("is %q", e.Value)
+			f.Found, f.Source.Line = strings.TrimRight(e.Raw, "\r\n"), e.Line
+		default:
+			continue
+		}
+		break
+	}
+	if wrong == "" {
+		f.Found = f.Want
+		return f
+	}
+	f.Status, f.Fixable = plan.Drift, true
+	f.Summary = fmt.Sprintf("%s %s, wanted is %q", c.Key, wrong, c.Value)
+	return f
+}

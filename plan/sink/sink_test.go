@@ -1,0 +1,101 @@
+package sink_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"busbar/internal/grub"
+	"busbar/node"
+	"busbar/plan"
+	"busbar/plan/plantest"
+	"busbar/plan/sink"
+)
+
+// ownedFiles is a node with a file of busbar's in every sink, and nothing else.
+func ownedFiles() node.Facts {
+	return plantest.Node(
+		plantest.BootWith(map[string]string{grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: grub.Fragment([]string{"iommu=pt"})}, "quiet iommu=pt"),
+		plantest.Files(node.ModulesLoadFiles, map[string]string{"/etc/modules-load.d/busbar.conf": "nvidia_peermem\n"}),
+		plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/busbar.conf": "blacklist nouveau\n"}),
+		plantest.Files(node.SysctlFiles, map[string]string{"/etc/sysctl.d/zz-busbar.conf": ""}),
+		plantest.Files(node.LimitsFiles, map[string]string{"/etc/security/limits.d/zz-busbar.conf": "* - memlock unlimited\n"}),
+		plantest.Files(node.OwnedDropIns, map[string]string{"/etc/systemd/system/slurmd.service.d/zz-busbar.conf": "[Service]\nLimitMEMLOCK=infinity\n"}),
+		node.File.Answer(sink.NCCLPath, node.Known(node.FileState{Exists: true, Text: "# BEGIN busbar\nNCCL_IB_TIMEOUT=22\n# END busbar\n"}, node.Source{Path: sink.NCCLPath})),
+	)
+}
+
+func TestWithoutBlocks(t *testing.T) {
+	plantest.Run(t, nil, []plantest.Case{
+		{
+			Name: "nothing to do", Facts: plantest.Node(),
+		},
+		{
+			Name: "every file that busbar left is removed", Facts: ownedFiles(),
+			Want: `
+				!drift file.stale /etc/default/grub.d/zz-busbar.cfg (/etc/default/grub.d/zz-busbar.cfg)
+				!drift file.stale /etc/systemd/system/slurmd.service.d/zz-busbar.conf (/etc/systemd/system/slurmd.service.d/zz-busbar.conf)
+				!drift file.stale /etc/security/limits.d/zz-busbar.conf (/etc/security/limits.d/zz-busbar.conf)
+				!drift file.stale /etc/modprobe.d/busbar.conf (/etc/modprobe.d/busbar.conf)
+				!drift file.stale /etc/modules-load.d/busbar.conf (/etc/modules-load.d/busbar.conf)
+				!drift file.stale /etc/nccl.conf (/etc/nccl.conf)
+				!drift file.stale /etc/sysctl.d/zz-busbar.conf (/etc/sysctl.d/zz-busbar.conf)
+				step remove-file:/etc/default/grub.d/zz-busbar.cfg
+				step remove-file:/etc/modprobe.d/busbar.conf
+				step remove-file:/etc/modules-load.d/busbar.conf
+				step remove-file:/etc/nccl.conf
+				step remove-file:/etc/security/limits.d/zz-busbar.conf
+				step remove-file:/etc/sysctl.d/zz-busbar.conf
+				step remove-file:/etc/systemd/system/slurmd.service.d/zz-busbar.conf
+				step update-grub:/boot/grub/grub.cfg
+			`,
+		},
+	})
+}
+
+// TestImmutable: where NixOS makes /etc, no sink has a step, and each says which file it
+// would write.
+func TestImmutable(t *testing.T) {
+	f := ownedFiles()
+	for _, s := range sink.All() {
+		for _, q := range s.Queries(nil) {
+			if q.Kind == node.Mount.Name() && strings.HasPrefix(q.Key, "/etc") {
+				f = f.With(node.Mount.Answer(q.Key, node.Known(node.MountState{Point: "/", Type: "ext4", Immutable: "NixOS"}, node.Source{})))
+			}
+		}
+	}
+	first, _, _ := plantest.Settle(t, nil, nil, f)
+	if len(first.Steps) > 0 || len(first.Findings) != len(sink.All()) {
+		t.Errorf("%s", plantest.Summarize(first))
+	}
+	for _, found := range first.Findings {
+		if found.Status != plan.Unsupported || !strings.Contains(found.Summary, found.Target+" cannot be written: NixOS") || !strings.Contains(found.Fix, "in configuration.nix") {
+			t.Errorf("%+v", found)
+		}
+	}
+}
+
+func TestBootArg(t *testing.T) {
+	for _, tt := range []struct {
+		arg     string
+		present bool
+		want    []plan.Contribution
+	}{
+		{"iommu=pt", true, []plan.Contribution{{Key: "iommu=pt", Value: "iommu=pt"}}},
+		{"intel_iommu=on,sm_on", true, []plan.Contribution{{Key: "intel_iommu=on", Value: "intel_iommu=on"}, {Key: "intel_iommu=sm_on", Value: "intel_iommu=sm_on"}}},
+		{"pci=,noaer", true, []plan.Contribution{{Key: "pci=noaer", Value: "pci=noaer"}}},
+		{"console=ttyS0", true, []plan.Contribution{{Key: "console=ttyS0", Value: "console=ttyS0"}}},
+		{"numa_balancing=disable", true, []plan.Contribution{{Key: "numa_balancing", Value: "numa_balancing=disable"}}},
+		{"nokaslr", true, []plan.Contribution{{Key: "nokaslr", Value: "nokaslr"}}},
+		{`x="a b"`, true, []plan.Contribution{{Key: "x", Value: `x="a b"`}}},
+		{"pci=noacs", false, []plan.Contribution{{Key: "pci=noacs", Value: "absent"}}},
+	} {
+		for i := range tt.want {
+			tt.want[i].Sink = sink.BootArgsName
+		}
+		if diff := cmp.Diff(tt.want, sink.BootArg(tt.arg, tt.present)); diff != "" {
+			t.Errorf("%s: %s", tt.arg, diff)
+		}
+	}
+}
