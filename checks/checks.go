@@ -1,0 +1,18 @@
+// Package checks holds what busbar can judge but not put right: one file per
+// check, written in a profile as check "NAME" "LABEL".
+package checks
+
+import "busbar/plan"
+
+// All returns every check, sorted by name.
+func All() []plan.Type {
+	return []plan.Type{DeviceNodes{}, GPUs{}, Memlock{}}
+}
+
+// problem is what Validate returns for a block that cannot be decoded.
+func problem(err error) []plan.Problem {
+	return []plan.Problem{{Summary: "cannot read the block", Detail: err.Error()}}
+}
+
+// labelDoc is the same for all checks.
+const labelDoc = "a name of your own"

@@ -1,0 +1,75 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// GPUs is check "gpus": how many NVIDIA GPUs the PCI bus shows.
+type GPUs struct{}
+
+// Spec of check "gpus".
+func (GPUs) Spec() plan.Spec {
+	low := int64(1)
+	return plan.Spec{
+		Name: "gpus", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
+		Doc: "The NVIDIA GPUs that the PCI bus shows.",
+		Attributes: []plan.Attribute{
+			{Name: "count", Type: cty.Number, Min: &low, Example: "8", Doc: "How many there must be. Left out, at least one."},
+		},
+	}
+}
+
+// Queries is empty: the inventory tells.
+func (GPUs) Queries(plan.Block, node.Inventory) []node.Query { return nil }
+
+// Assess counts.
+func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
+	if _, withheld := b.IsWithheld("count", ""); withheld {
+		return plan.Assessment{}
+	}
+	if facts.Inventory.RootDirectory {
+		return plan.Assessment{Findings: []plan.Finding{{ID: "gpus.count", Target: "gpus", Status: plan.Skipped, Summary: "hardware is not judged (--root)"}}}
+	}
+	v := facts.Inventory.GPUs()
+	gpus, ok := v.Get()
+	if !ok {
+		return plan.Assessment{Findings: []plan.Finding{plan.Unread("gpus.count", "how many GPUs there are", v)}}
+	}
+	f := plan.Finding{ID: "gpus.count", Target: "gpus", Status: plan.OK, Want: "at least 1", Found: strconv.Itoa(len(gpus)), Source: v.Source()}
+	good := len(gpus) > 0
+	if count := b.Attributes["count"]; count != cty.NilVal && !count.IsNull() {
+		want, _ := count.AsBigFloat().Int64()
+		f.Want, good = strconv.FormatInt(want, 10), int64(len(gpus)) == want
+	}
+	f.Summary = fmt.Sprintf("%d GPUs on the PCI bus: %s", len(gpus), addressList(gpus))
+	if len(gpus) == 1 {
+		f.Summary = "1 GPU on the PCI bus: " + addressList(gpus)
+	}
+	if len(gpus) == 0 {
+		f.Summary = "no GPU on the PCI bus"
+	}
+	if !good {
+		f.Status = plan.Drift
+		f.Summary += ", wanted is " + f.Want
+		f.Why = "a GPU that the PCI bus does not show has fallen off it or is not powered"
+		f.Fix = "look for its slot in the BMC's log and for Xid 79 in the kernel log; power-cycle the node"
+	}
+	return plan.Assessment{Findings: []plan.Finding{f}}
+}
+
+func addressList(gpus []node.GPU) string {
+	var all []string
+	for _, g := range gpus {
+		all = append(all, g.Address)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}

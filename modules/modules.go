@@ -1,0 +1,21 @@
+// Package modules lists the block types that busbar can put right. Each stands in
+// a package of its own beside this file.
+package modules
+
+import (
+	"busbar/modules/iommu"
+	"busbar/modules/kernelargs"
+	"busbar/modules/kernelmodule"
+	"busbar/modules/limits"
+	"busbar/modules/nccl"
+	"busbar/modules/service"
+	"busbar/modules/sysctl"
+	"busbar/plan"
+)
+
+// All returns every block type, sorted by name.
+func All() []plan.Type {
+	return []plan.Type{
+		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, nccl.Type{}, service.Type{}, sysctl.Type{},
+	}
+}

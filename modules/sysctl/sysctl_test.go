@@ -1,0 +1,192 @@
+package sysctl_test
+
+import (
+	"testing"
+
+	"busbar/internal/confdir"
+	"busbar/modules/sysctl"
+	"busbar/node"
+	"busbar/plan"
+	"busbar/plan/plantest"
+)
+
+var types = []plan.Type{sysctl.Type{}}
+
+func running(name, value string) node.Answer {
+	return node.Sysctl.Answer(name, node.Known(value, node.Source{Path: "/proc/sys/" + name}))
+}
+
+func files(files map[string]string) node.Answer { return plantest.Files(node.SysctlFiles, files) }
+
+func TestParameter(t *testing.T) {
+	const numa = "kernel.numa_balancing"
+	off := `sysctl "kernel.numa_balancing" { value = 0 }`
+	plantest.Run(t, types, []plantest.Case{
+		{
+			Name: "neither now nor at boot", Blocks: off, Facts: plantest.Node(running(numa, "2")),
+			Texts: map[string]string{"/etc/sysctl.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\nkernel.numa_balancing = 0\n"},
+			Want: `
+				!drift sysctl.boot kernel.numa_balancing (/etc/sysctl.d)
+				!drift sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				step write-file:/etc/sysctl.d/zz-busbar.conf
+				step set-sysctl:kernel.numa_balancing
+			`,
+		},
+		{
+			Name: "others set it", Blocks: off,
+			Facts: plantest.Node(running(numa, "0"), files(map[string]string{"/usr/lib/sysctl.d/10-hpc.conf": "# x\nkernel/numa_balancing = 0x0\n"})),
+			Want: `
+				ok sysctl.boot kernel.numa_balancing (/usr/lib/sysctl.d/10-hpc.conf:2)
+				ok sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+			`,
+		},
+		{
+			Name: "others set it to another value, and busbar's file is read last", Blocks: off,
+			Facts: plantest.Node(running(numa, "0"), files(map[string]string{"/usr/lib/sysctl.d/99-hpc.conf": "kernel.numa_balancing = 1\n"})),
+			Says:  []string{"kernel.numa_balancing is set to 1 at boot by /usr/lib/sysctl.d/99-hpc.conf:1"},
+			Want: `
+				!drift sysctl.boot kernel.numa_balancing (/usr/lib/sysctl.d/99-hpc.conf:1)
+				ok sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				step write-file:/etc/sysctl.d/zz-busbar.conf
+			`,
+		},
+		{
+			Name: "a file of others is read last", Blocks: off,
+			Facts: plantest.Node(running(numa, "0"), files(map[string]string{"/etc/sysctl.d/zzz.conf": "\nkernel.numa_balancing = 1\n", "/etc/sysctl.d/zz-busbar.conf": "kernel.numa_balancing = 0\n"})),
+			Says:  []string{`0 is wanted (node.hcl:1), /etc/sysctl.d/zzz.conf:2 sets 1 and is read after /etc/sysctl.d/zz-busbar.conf`},
+			Want: `
+				!drift file.stale /etc/sysctl.d/zz-busbar.conf (/etc/sysctl.d/zz-busbar.conf)
+				conflict sysctl.boot kernel.numa_balancing (/etc/sysctl.d/zzz.conf:2)
+				ok sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				step remove-file:/etc/sysctl.d/zz-busbar.conf
+			`,
+			After: `
+				conflict sysctl.boot kernel.numa_balancing (/etc/sysctl.d/zzz.conf:2)
+			`,
+		},
+		{
+			Name: "a pattern in a later file does not win", Blocks: `sysctl "net.ipv4.conf.eth0.rp_filter" {
+				value = 2
+				apply = "boot"
+			}`,
+			Facts: plantest.Node(files(map[string]string{"/etc/sysctl.d/zzz.conf": "net.ipv4.conf.*.rp_filter = 1\n"})),
+			Want: `
+				!drift sysctl.boot net.ipv4.conf.eth0.rp_filter (/etc/sysctl.d/zzz.conf:1)
+				step write-file:/etc/sysctl.d/zz-busbar.conf
+			`,
+		},
+		{
+			Name: "now only", Blocks: `sysctl "vm.zone_reclaim_mode" {
+				value = "0"
+				apply = "running"
+			}`,
+			Facts: plantest.Node(running("vm.zone_reclaim_mode", "1")),
+			Want: `
+				!drift sysctl.running vm.zone_reclaim_mode (/proc/sys/vm.zone_reclaim_mode)
+				step set-sysctl:vm.zone_reclaim_mode
+			`,
+		},
+		{
+			Name: "runs of blanks and spellings of numbers are equal", Blocks: `sysctl "net.ipv4.tcp_rmem" { value = "4096 0x10000 6291456" }
+				sysctl "vm.x" { value = "0x10" }`,
+			Facts: plantest.Node(running("net.ipv4.tcp_rmem", "4096\t65536\t6291456"), running("vm.x", "17")),
+			Want: `
+				!drift sysctl.boot net.ipv4.tcp_rmem (/etc/sysctl.d)
+				ok sysctl.running net.ipv4.tcp_rmem (/proc/sys/net.ipv4.tcp_rmem)
+				!drift sysctl.boot vm.x (/etc/sysctl.d)
+				!drift sysctl.running vm.x (/proc/sys/vm.x)
+				step write-file:/etc/sysctl.d/zz-busbar.conf
+				step set-sysctl:vm.x
+			`,
+		},
+		{
+			Name: "two blocks agree, however they spell it", Blocks: `sysctl "kernel.numa_balancing" { value = 0 }
+				sysctl "kernel/numa_balancing" { value = "0" }`,
+			Facts: plantest.Node(running(numa, "1")),
+			Texts: map[string]string{"/etc/sysctl.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\nkernel.numa_balancing = 0\n"},
+			Want: `
+				!drift sysctl.boot kernel.numa_balancing (/etc/sysctl.d)
+				!drift sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				!drift sysctl.boot kernel.numa_balancing (/etc/sysctl.d)
+				!drift sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				step write-file:/etc/sysctl.d/zz-busbar.conf
+				step set-sysctl:kernel.numa_balancing
+			`,
+		},
+		{
+			Name: "two blocks contradict each other", Blocks: `sysctl "kernel.numa_balancing" { value = 0 }
+sysctl "kernel/numa_balancing" { value = 1 }`,
+			Facts: plantest.Node(running(numa, "1")),
+			Says:  []string{`(node.hcl:1), and sysctl["kernel/numa_balancing"] wants "1" (node.hcl:2)`},
+			Want: `
+				conflict profile.contradiction kernel.numa_balancing (node.hcl:2)
+				drift sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				conflict profile.contradiction kernel.numa_balancing (node.hcl:1)
+				ok sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+			`,
+			After: `
+				conflict profile.contradiction kernel.numa_balancing (node.hcl:2)
+				drift sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+				conflict profile.contradiction kernel.numa_balancing (node.hcl:1)
+			`,
+		},
+		{
+			Name:  "no block is left",
+			Facts: plantest.Node(files(map[string]string{"/etc/sysctl.d/zz-busbar.conf": "kernel.numa_balancing = 0\n"})),
+			Want: `
+				!drift file.stale /etc/sysctl.d/zz-busbar.conf (/etc/sysctl.d/zz-busbar.conf)
+				step remove-file:/etc/sysctl.d/zz-busbar.conf
+			`,
+		},
+		{
+			Name: "unknown", Blocks: off, Facts: plantest.Node(
+				node.Sysctl.Answer(numa, node.Unknown[string]("the running kernel has no such parameter", node.Source{Path: "/proc/sys/kernel/numa_balancing"})),
+				node.SysctlFiles.Answer("", node.Value[[]confdir.File]{})),
+			Want: `
+				unknown sysctl.boot kernel.numa_balancing ()
+				unknown sysctl.running kernel.numa_balancing (/proc/sys/kernel/numa_balancing)
+			`,
+			After: `
+				unknown sysctl.boot kernel.numa_balancing ()
+				unknown sysctl.running kernel.numa_balancing (/proc/sys/kernel/numa_balancing)
+			`,
+		},
+		{
+			Name: "an unreadable file", Blocks: off, Facts: plantest.Node(running(numa, "0"), files(map[string]string{"/etc/sysctl.d/x.conf": "?"})),
+			Want: `
+				unknown sysctl.boot kernel.numa_balancing (/etc/sysctl.d/x.conf)
+				ok sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+			`,
+			After: `
+				unknown sysctl.boot kernel.numa_balancing (/etc/sysctl.d/x.conf)
+			`,
+		},
+		{
+			Name: "NixOS", Blocks: off, Facts: plantest.Node(running(numa, "0"),
+				node.Mount.Answer("/etc/sysctl.d", node.Known(node.MountState{Point: "/", Type: "ext4", Immutable: "NixOS"}, node.Source{}))),
+			Says: []string{"/etc/sysctl.d/zz-busbar.conf cannot be written: NixOS makes /etc from its own configuration", "set boot.kernel.sysctl in configuration.nix"},
+			Want: `
+				unsupported sysctl.boot kernel.numa_balancing (/etc/sysctl.d)
+				ok sysctl.running kernel.numa_balancing (/proc/sys/kernel.numa_balancing)
+			`,
+			After: `
+				unsupported sysctl.boot kernel.numa_balancing (/etc/sysctl.d)
+			`,
+		},
+	})
+}
+
+func TestValidate(t *testing.T) {
+	for text, want := range map[string]int{
+		`sysctl "kernel.numa_balancing" { value = 0 }`:     0,
+		`sysctl "kernel.numa_balancing" { value = "a\n" }`: 1,
+		`sysctl "kernel.numa_balancing" { value = 0.5 }`:   1,
+		`sysctl "kernel.numa_balancing" { value = true }`:  1,
+		`sysctl "../x" { value = 1 }`:                      1,
+		`sysctl "a.b" { value = null }`:                    0,
+	} {
+		if problems := (sysctl.Type{}).Validate(plantest.Blocks(t, types, text)[0]); len(problems) != want {
+			t.Errorf("%s: %v", text, problems)
+		}
+	}
+}
