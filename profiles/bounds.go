@@ -1,0 +1,298 @@
+package profiles
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Bounds of what is read and evaluated. Profiles are read at boot by root: a broken one
+// must cost a message, not the memory of the machine.
+const (
+	// maxSource is the size of a profile's text in bytes.
+	maxSource = 1 << 20
+	// maxDepth is the depth of the syntax tree; the parser and the evaluator recurse.
+	maxDepth = 1000
+	// maxNumber is the length of a number as written; maxExponent of its exponent.
+	maxNumber, maxExponent = 64, 3
+	// maxInstances is how many blocks one for_each can make.
+	maxInstances = 1024
+	// maxWork is the work of one evaluation, about the bytes of all values computed.
+	maxWork = 4 << 20
+)
+
+// parse reads the text of a profile; the first mistake in it ends reading.
+func parse(filename string, src []byte) (*hclsyntax.Body, *hcl.Diagnostic) {
+	if d := checkSource(filename, src); d != nil {
+		return nil, d
+	}
+	file, diags := hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
+	if d := firstError(diags); d != nil {
+		return nil, d
+	}
+	return file.Body.(*hclsyntax.Body), nil
+}
+
+// parseExpression reads an expression given apart from a file.
+func parseExpression(filename string, src []byte, start hcl.Pos) (hclsyntax.Expression, *hcl.Diagnostic) {
+	if d := checkSource(filename, src); d != nil {
+		return nil, d
+	}
+	expr, diags := hclsyntax.ParseExpression(src, filename, start)
+	if d := firstError(diags); d != nil {
+		return nil, d
+	}
+	return expr, nil
+}
+
+// firstError is the error that stands first in the text, nil when there is none.
+func firstError(diags hcl.Diagnostics) *hcl.Diagnostic {
+	var first *hcl.Diagnostic
+	for _, d := range diags {
+		if d.Severity == hcl.DiagError && (first == nil || d.Subject.Start.Byte < first.Subject.Start.Byte) {
+			first = d
+		}
+	}
+	return first
+}
+
+// checkSource finds what the parser must not be given.
+func checkSource(filename string, src []byte) *hcl.Diagnostic {
+	problem := func(start, end hcl.Pos, summary, detail string) *hcl.Diagnostic {
+		return &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: summary, Detail: detail,
+			Subject: &hcl.Range{Filename: filename, Start: start, End: end},
+		}
+	}
+	at := func(offset int) hcl.Pos {
+		line := bytes.Count(src[:offset], []byte("\n")) + 1
+		column := utf8.RuneCount(src[bytes.LastIndexByte(src[:offset], '\n')+1:offset]) + 1
+		return hcl.Pos{Line: line, Column: column, Byte: offset}
+	}
+	if len(src) > maxSource {
+		return problem(hcl.InitialPos, hcl.InitialPos, "Profile too large",
+			fmt.Sprintf("The text has %d bytes; a profile has at most %d.", len(src), maxSource))
+	}
+	if i := bytes.IndexByte(src, 0); i >= 0 {
+		return problem(at(i), at(i), "Not a text", "The file holds a NUL byte.")
+	}
+	for i := 0; i < len(src); {
+		r, size := utf8.DecodeRune(src[i:])
+		if r == utf8.RuneError && size == 1 {
+			return problem(at(i), at(i), "Not UTF-8", fmt.Sprintf("Byte 0x%02x is not UTF-8.", src[i]))
+		}
+		i += size
+	}
+	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
+	return checkTokens(tokens, problem)
+}
+
+// checkTokens bounds the depth of the syntax tree that tokens can make: brackets, and in
+// one bracket the operators between two separators, which chain or nest.
+func checkTokens(tokens hclsyntax.Tokens, problem func(start, end hcl.Pos, summary, detail string) *hcl.Diagnostic) *hcl.Diagnostic {
+	type level struct {
+		chain    int
+		newlines bool // a newline separates
+	}
+	levels := []level{{newlines: true}}
+	depth := 0
+	for _, t := range tokens {
+		top := &levels[len(levels)-1]
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp,
+			hclsyntax.TokenTemplateControl, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+			top.chain++
+			depth++
+			levels = append(levels, level{newlines: t.Type == hclsyntax.TokenOBrace})
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd,
+			hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			if len(levels) > 1 {
+				depth -= top.chain
+				levels = levels[:len(levels)-1]
+			}
+		case hclsyntax.TokenComma:
+			depth -= top.chain
+			top.chain = 0
+		case hclsyntax.TokenNewline:
+			if top.newlines {
+				depth -= top.chain
+				top.chain = 0
+			}
+		case hclsyntax.TokenNumberLit:
+			mantissa, exponent, _ := bytes.Cut(bytes.ToLower(t.Bytes), []byte("e"))
+			if len(mantissa) > maxNumber || len(bytes.TrimLeft(exponent, "+-")) > maxExponent {
+				return problem(t.Range.Start, t.Range.End, "Number too long",
+					fmt.Sprintf("A number has at most %d digits and an exponent of at most %d.", maxNumber, maxExponent))
+			}
+		case hclsyntax.TokenIdent, hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit, hclsyntax.TokenEqual, hclsyntax.TokenComment, hclsyntax.TokenEOF:
+		default:
+			top.chain++
+			depth++
+		}
+		if depth > maxDepth {
+			return problem(t.Range.Start, t.Range.End, "Nested too deeply",
+				fmt.Sprintf("More than %d brackets and operators stand inside one another.", maxDepth))
+		}
+	}
+	return nil
+}
+
+// budget is what is left of the work of one evaluation.
+type budget struct {
+	left int
+	told bool
+}
+
+// budgetName is the name of the budget among the variables of an evaluation; no
+// reference can have it.
+const budgetName = ""
+
+var budgetType = sync.OnceValue(func() cty.Type { return cty.Capsule("budget", reflect.TypeFor[budget]()) })
+
+func budgetOf(ctx *hcl.EvalContext) *budget {
+	for ; ctx != nil; ctx = ctx.Parent() {
+		if v, ok := ctx.Variables[budgetName]; ok {
+			return v.EncapsulatedValue().(*budget)
+		}
+	}
+	return &budget{}
+}
+
+// metered is an expression whose value is charged to the evaluation's budget.
+type metered struct {
+	hclsyntax.Expression
+	// references are those of the expression; HCL does not find them below metered ones.
+	references []hcl.Traversal
+}
+
+// Variables are the references of the expression, for one that meterWhole returned.
+func (m metered) Variables() []hcl.Traversal { return m.references }
+
+// Value is unknown, with one error in all, when the budget is used up.
+func (m metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	b := budgetOf(ctx)
+	var diags hcl.Diagnostics
+	if b.left > 0 {
+		var v cty.Value
+		v, diags = m.Expression.Value(ctx)
+		b.left -= weight(v)
+		if b.left > 0 {
+			return v, diags
+		}
+	}
+	if !b.told {
+		b.told = true
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagError, Summary: "Too much to compute",
+			Detail:  fmt.Sprintf("The values of this profile have more than about %d MiB in all.", maxWork>>20),
+			Subject: m.Range().Ptr(),
+		})
+	}
+	return cty.DynamicVal, diags
+}
+
+// weight is about the size of v in bytes.
+func weight(v cty.Value) int {
+	const each = 16
+	v, _ = v.Unmark()
+	switch {
+	case !v.IsKnown() || v.IsNull():
+		return each
+	case v.Type() == cty.String:
+		return each + len(v.AsString())
+	case v.Type() == cty.Number:
+		// An exponent of e bits is written with e/3.3 digits.
+		exponent := v.AsBigFloat().MantExp(nil)
+		return each + max(exponent, -exponent)/3
+	case !v.CanIterateElements():
+		return each
+	}
+	sum := each
+	for it := v.ElementIterator(); it.Next(); {
+		_, element := it.Element()
+		sum += weight(element)
+	}
+	return sum
+}
+
+// meterWhole meters an expression that is evaluated for itself.
+func meterWhole(e hclsyntax.Expression) hclsyntax.Expression {
+	references := e.Variables()
+	return metered{meter(e), references}
+}
+
+// meterItems meters the items of an object that are evaluated one by one.
+func meterItems(e *hclsyntax.ObjectConsExpr) {
+	for i, item := range e.Items {
+		if key, ok := item.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && literalKey(item) == "" {
+			key.Wrapped = meterWhole(key.Wrapped)
+		}
+		e.Items[i].ValueExpr = meterWhole(item.ValueExpr)
+	}
+}
+
+// meter makes evaluation of e charge for whatever can multiply: references, calls,
+// templates and the collections of loops.
+func meter(e hclsyntax.Expression) hclsyntax.Expression {
+	switch e := e.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		return metered{Expression: e}
+	case *hclsyntax.FunctionCallExpr:
+		meterAll(e.Args)
+		return metered{Expression: e}
+	case *hclsyntax.TemplateExpr:
+		meterAll(e.Parts)
+		return metered{Expression: e}
+	case *hclsyntax.TemplateJoinExpr:
+		e.Tuple = meter(e.Tuple)
+		return metered{Expression: e}
+	case *hclsyntax.TemplateWrapExpr:
+		e.Wrapped = meter(e.Wrapped)
+	case *hclsyntax.ForExpr:
+		e.CollExpr = metered{Expression: meter(e.CollExpr)}
+		e.ValExpr = meter(e.ValExpr)
+		if e.KeyExpr != nil {
+			e.KeyExpr = meter(e.KeyExpr)
+		}
+		if e.CondExpr != nil {
+			e.CondExpr = meter(e.CondExpr)
+		}
+	case *hclsyntax.SplatExpr:
+		e.Source = metered{Expression: meter(e.Source)}
+		e.Each = meter(e.Each)
+	case *hclsyntax.RelativeTraversalExpr:
+		e.Source = meter(e.Source)
+	case *hclsyntax.ConditionalExpr:
+		e.Condition, e.TrueResult, e.FalseResult = meter(e.Condition), meter(e.TrueResult), meter(e.FalseResult)
+	case *hclsyntax.IndexExpr:
+		e.Collection, e.Key = meter(e.Collection), meter(e.Key)
+	case *hclsyntax.TupleConsExpr:
+		meterAll(e.Exprs)
+	case *hclsyntax.ObjectConsExpr:
+		for i, item := range e.Items {
+			if key, ok := item.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && literalKey(item) == "" {
+				key.Wrapped = meter(key.Wrapped)
+			}
+			e.Items[i].ValueExpr = meter(item.ValueExpr)
+		}
+	case *hclsyntax.BinaryOpExpr:
+		e.LHS, e.RHS = meter(e.LHS), meter(e.RHS)
+	case *hclsyntax.UnaryOpExpr:
+		e.Val = meter(e.Val)
+	case *hclsyntax.ParenthesesExpr:
+		e.Expression = meter(e.Expression)
+	}
+	return e
+}
+
+func meterAll(list []hclsyntax.Expression) {
+	for i, e := range list {
+		list[i] = meter(e)
+	}
+}

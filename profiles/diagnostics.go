@@ -1,0 +1,278 @@
+package profiles
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/agext/levenshtein"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/mitchellh/go-wordwrap"
+)
+
+// The severities of a Diagnostic.
+const (
+	DiagnosticError   = "error"
+	DiagnosticWarning = "warning"
+)
+
+// Diagnostic is one mistake in a profile. It is the JSON form, and the form that text
+// is rendered from.
+type Diagnostic struct {
+	// Severity is DiagnosticError or DiagnosticWarning.
+	Severity string `json:"severity"`
+	Summary  string `json:"summary"`
+	Detail   string `json:"detail,omitempty"`
+	// Address of the block (nccl, selector.rails, var.lossless), or empty.
+	Address string `json:"address,omitempty"`
+	// Range is nil where the mistake is at no place in a file.
+	Range   *Range   `json:"range,omitempty"`
+	Snippet *Snippet `json:"snippet,omitempty"`
+}
+
+// Range is a piece of a file, from Start up to but not including End.
+type Range struct {
+	Filename string   `json:"filename"`
+	Start    Position `json:"start"`
+	End      Position `json:"end"`
+}
+
+// Position in a file.
+type Position struct {
+	// Line and Column count from 1; a column is a grapheme cluster.
+	Line   int `json:"line"`
+	Column int `json:"column"`
+	// Byte counts from 0.
+	Byte int `json:"byte"`
+}
+
+// Snippet is the source around a Range.
+type Snippet struct {
+	// Context is the header of the block around it (kernel_module "nouveau"), or empty.
+	Context string `json:"context,omitempty"`
+	// Code is the line in which the range starts, without its line break; long lines are cut.
+	Code      string `json:"code"`
+	StartLine int    `json:"start_line"`
+	// HighlightStartOffset and HighlightEndOffset bound the range in Code, in bytes.
+	HighlightStartOffset int `json:"highlight_start_offset"`
+	HighlightEndOffset   int `json:"highlight_end_offset"`
+}
+
+// Diagnostics are sorted by file, place, severity and summary, each once.
+type Diagnostics []Diagnostic
+
+// HasErrors reports whether one is an error.
+func (ds Diagnostics) HasErrors() bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == DiagnosticError })
+}
+
+const (
+	colorReset  = "\x1b[0m"
+	colorBold   = "\x1b[1m"
+	colorRed    = "\x1b[1;31m"
+	colorYellow = "\x1b[1;33m"
+)
+
+// WriteText renders diagnostics for people. Details are wrapped at width columns
+// (0: never), color uses ANSI escapes.
+func WriteText(w io.Writer, diags Diagnostics, width int, color bool) error {
+	paint := func(code, s string) string {
+		if !color {
+			return s
+		}
+		return code + s + colorReset
+	}
+	var b strings.Builder
+	for i, d := range diags {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		label, code := "Error", colorRed
+		if d.Severity == DiagnosticWarning {
+			label, code = "Warning", colorYellow
+		}
+		fmt.Fprintf(&b, "%s: %s\n", paint(code, label), paint(colorBold, printable(d.Summary)))
+		d.writePlace(&b, func(s string) string { return paint(code, s) })
+		if d.Detail != "" {
+			detail := printable(d.Detail)
+			if width > 4 {
+				detail = wordwrap.WrapString(detail, uint(width-2))
+			}
+			for line := range strings.Lines(detail) {
+				b.WriteString("  " + line)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (d Diagnostic) writePlace(b *strings.Builder, paint func(string) string) {
+	if d.Range == nil {
+		return
+	}
+	fmt.Fprintf(b, "  %s:%d:%d", printable(d.Range.Filename), d.Range.Start.Line, d.Range.Start.Column)
+	if d.Snippet == nil {
+		b.WriteByte('\n')
+		return
+	}
+	if d.Snippet.Context != "" {
+		b.WriteString(", in " + printable(d.Snippet.Context))
+	}
+	s := d.Snippet
+	number := fmt.Sprint(s.StartLine)
+	margin := strings.Repeat(" ", len(number))
+	fmt.Fprintf(b, "\n   %s |\n   %s | %s\n", margin, number, printable(s.Code))
+	indent := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, s.Code[:s.HighlightStartOffset])
+	marked := utf8.RuneCountInString(s.Code[s.HighlightStartOffset:s.HighlightEndOffset])
+	fmt.Fprintf(b, "   %s | %s%s\n", margin, indent, paint(strings.Repeat("^", max(marked, 1))))
+}
+
+// printable replaces what could steer a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, s)
+}
+
+// maxSnippet is how much of a line a snippet shows on either side of the place, in bytes.
+const maxSnippet = 160
+
+func snippet(src []byte, rng hcl.Range, context string) *Snippet {
+	start := rng.Start.Byte
+	if start < 0 || start > len(src) {
+		return nil
+	}
+	from := bytes.LastIndexByte(src[:start], '\n') + 1
+	to := len(src)
+	if i := bytes.IndexByte(src[start:], '\n'); i >= 0 {
+		to = start + i
+	}
+	from, to = max(from, start-maxSnippet), min(to, start+maxSnippet)
+	for from < start && !utf8.RuneStart(src[from]) {
+		from++
+	}
+	for to > start && to < len(src) && !utf8.RuneStart(src[to]) {
+		to--
+	}
+	code := strings.TrimPrefix(string(src[from:to]), "\ufeff")
+	cut := to - from - len(code)
+	code = strings.TrimSuffix(code, "\r")
+	begin := min(max(start-from-cut, 0), len(code))
+	end := min(max(rng.End.Byte-from-cut, begin), len(code))
+	return &Snippet{
+		Context: context, Code: code, StartLine: rng.Start.Line,
+		HighlightStartOffset: begin, HighlightEndOffset: end,
+	}
+}
+
+// report collects diagnostics over the files of one profile.
+type report struct {
+	files map[string]sourceFile
+	list  Diagnostics
+}
+
+// sourceFile is what snippets are taken from.
+type sourceFile struct {
+	src []byte
+	// contexts are the headers of the top-level blocks.
+	contexts []blockContext
+}
+
+type blockContext struct {
+	start, end int
+	header     string
+}
+
+func newReport() *report { return &report{files: map[string]sourceFile{}} }
+
+func (r *report) errorf(rng hcl.Range, address, summary, detail string, args ...any) {
+	r.add(DiagnosticError, rng, address, summary, fmt.Sprintf(detail, args...))
+}
+
+func (r *report) add(severity string, rng hcl.Range, address, summary, detail string) {
+	d := Diagnostic{Severity: severity, Summary: summary, Detail: detail, Address: address}
+	if rng.Filename != "" {
+		d.Range = &Range{
+			Filename: rng.Filename,
+			Start:    Position{rng.Start.Line, rng.Start.Column, rng.Start.Byte},
+			End:      Position{rng.End.Line, rng.End.Column, rng.End.Byte},
+		}
+		if f, ok := r.files[rng.Filename]; ok {
+			d.Snippet = snippet(f.src, rng, f.contextAt(rng.Start.Byte))
+		}
+	}
+	r.list = append(r.list, d)
+}
+
+func (f sourceFile) contextAt(offset int) string {
+	for _, c := range f.contexts {
+		if c.start <= offset && offset < c.end {
+			return c.header
+		}
+	}
+	return ""
+}
+
+func (r *report) hcl(diags hcl.Diagnostics, address string) {
+	for _, d := range diags {
+		severity := DiagnosticError
+		if d.Severity == hcl.DiagWarning {
+			severity = DiagnosticWarning
+		}
+		var rng hcl.Range
+		if d.Subject != nil {
+			rng = *d.Subject
+		}
+		r.add(severity, rng, address, d.Summary, d.Detail)
+	}
+}
+
+// diagnostics are what was collected, sorted, each once.
+func (r *report) diagnostics() Diagnostics {
+	place := func(d Diagnostic) Range {
+		if d.Range == nil {
+			return Range{}
+		}
+		return *d.Range
+	}
+	sorted := slices.Clone(r.list)
+	slices.SortStableFunc(sorted, func(a, b Diagnostic) int {
+		ra, rb := place(a), place(b)
+		return cmp.Or(cmp.Compare(ra.Filename, rb.Filename), cmp.Compare(ra.Start.Byte, rb.Start.Byte),
+			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Summary, b.Summary), cmp.Compare(a.Detail, b.Detail),
+			cmp.Compare(a.Address, b.Address), cmp.Compare(ra.End.Byte, rb.End.Byte))
+	})
+	return slices.CompactFunc(sorted, func(a, b Diagnostic) bool {
+		return place(a) == place(b) && a.Severity == b.Severity && a.Summary == b.Summary && a.Detail == b.Detail
+	})
+}
+
+// suggest completes a sentence with the name that was probably meant: ` Did you mean
+// "x"?`, or nothing.
+func suggest(given string, known []string) string {
+	best, bestDistance := "", 3
+	for _, name := range slices.Sorted(slices.Values(known)) {
+		if d := levenshtein.Distance(given, name, nil); d < bestDistance && d < len(name) {
+			best, bestDistance = name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Did you mean %q?", best)
+}

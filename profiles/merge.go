@@ -1,0 +1,354 @@
+package profiles
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// merger puts the files of a profile together, parents first.
+type merger struct {
+	report    *report
+	profile   *Profile
+	variables map[string]*variable
+	blocks    map[string]*block
+	dropped   map[string]bool
+}
+
+func newMerger(r *report, p *Profile) *merger {
+	p.locals, p.selectors, p.values = map[string]*argument{}, map[string]*selector{}, map[string]cty.Value{}
+	return &merger{report: r, profile: p, variables: map[string]*variable{}, blocks: map[string]*block{}, dropped: map[string]bool{}}
+}
+
+// add merges a file over what is there.
+func (m *merger) add(doc *document) {
+	for name, v := range doc.variables {
+		if inherited := m.variables[name]; inherited != nil {
+			v = v.over(inherited)
+		}
+		m.variables[name] = v
+	}
+	maps.Copy(m.profile.locals, doc.locals)
+	for name, s := range doc.selectors {
+		m.profile.selectors[name] = m.selector(s, m.profile.selectors[name])
+	}
+	for _, b := range doc.blocks {
+		m.block(b)
+	}
+}
+
+// over is v with what it leaves out taken from inherited.
+func (v *variable) over(inherited *variable) *variable {
+	out := *v
+	if out.typ == cty.NilType {
+		out.typ, out.defaults = inherited.typ, inherited.defaults
+	}
+	if out.fallback == nil {
+		out.fallback = inherited.fallback
+	}
+	if out.conditions == nil {
+		out.conditions = inherited.conditions
+	}
+	return &out
+}
+
+func (m *merger) selector(s, inherited *selector) *selector {
+	if inherited == nil {
+		inherited = &selector{place: s.place}
+	}
+	address := "selector." + s.name
+	return &selector{
+		name: s.name, place: inherited.place,
+		nics:   m.argument(address, s.nics, inherited.nics),
+		expect: m.argument(address, s.expect, inherited.expect),
+	}
+}
+
+// argument is the child's, the inherited one where the child has none, and nothing
+// where the child has null.
+func (m *merger) argument(address string, child, inherited *argument) *argument {
+	switch {
+	case child == nil:
+		return inherited
+	case !isNull(child.expr):
+		return child
+	case inherited == nil:
+		m.nullLeft(address, child, nil)
+	}
+	return nil
+}
+
+func (m *merger) nullLeft(address string, a *argument, inherited []string) {
+	m.report.errorf(a.expr.Range(), address, "Null left after merging",
+		"null takes away what a parent set, and no parent sets %s.%s", a.name, suggest(a.name, inherited))
+}
+
+func (m *merger) block(child *block) {
+	b := m.blocks[child.address]
+	if child.drop != nil {
+		if b == nil {
+			m.report.errorf(child.place, child.address, "Nothing to drop",
+				"No parent has %s.%s", child.address, suggest(child.address, sortedKeys(m.blocks)))
+			return
+		}
+		delete(m.blocks, child.address)
+		m.dropped[child.address] = true
+		return
+	}
+	if b == nil {
+		b = &block{typ: child.typ, spec: child.spec, address: child.address, label: child.label, place: child.place, arguments: map[string][]*argument{}, nulls: map[string]bool{}}
+		m.blocks[child.address] = b
+		delete(m.dropped, child.address)
+	}
+	inherited := sortedKeys(b.arguments)
+	for name, layers := range child.arguments {
+		a := layers[0]
+		if isNull(a.expr) {
+			if b.arguments[name] == nil {
+				m.nullLeft(child.address, a, inherited)
+				b.nulls[name] = true
+			}
+			delete(b.arguments, name)
+			if name == "depends_on" {
+				b.dependsOn = nil
+			}
+			continue
+		}
+		attribute, isAttribute := b.attribute(name)
+		if isAttribute && keyed(attribute.Type) {
+			b.arguments[name] = append(b.arguments[name], a)
+		} else {
+			b.arguments[name] = layers
+		}
+		if name == "depends_on" {
+			b.dependsOn = child.dependsOn
+		}
+	}
+	if child.waive != nil {
+		b.waive = child.waive
+	}
+}
+
+// finish checks what only the whole can tell.
+func (m *merger) finish() {
+	for _, address := range sortedKeys(m.blocks) {
+		m.profile.blocks = append(m.profile.blocks, m.blocks[address])
+	}
+	for _, name := range sortedKeys(m.profile.selectors) {
+		if s := m.profile.selectors[name]; s.nics == nil {
+			m.report.errorf(s.place, "selector."+name, "Missing argument", "A selector has nics, a list of NICs of node.nics.")
+		}
+	}
+	for _, b := range m.profile.blocks {
+		for _, a := range b.spec.Attributes {
+			if a.Required && b.arguments[a.Name] == nil && !b.nulls[a.Name] {
+				m.report.errorf(b.place, b.address, "Missing argument", "%s needs %s: %s", b.address, a.Name, lowerFirst(a.Doc))
+			}
+		}
+		m.dependencies(b)
+	}
+	m.dependencyCycles()
+}
+
+func lowerFirst(s string) string {
+	if s == "" || len(s) > 1 && s[1] >= 'A' && s[1] <= 'Z' {
+		return s
+	}
+	return strings.ToLower(s[:1]) + s[1:]
+}
+
+func (m *merger) dependencies(b *block) {
+	b.dependsOn = slices.DeleteFunc(slices.Clone(b.dependsOn), func(ref reference) bool {
+		switch target := m.blocks[ref.address]; {
+		case m.dropped[ref.address]:
+			return true
+		case target == nil:
+			m.report.errorf(ref.place, b.address, "No such block", "The profile has no %s.%s", ref.address, suggest(ref.address, sortedKeys(m.blocks)))
+			return true
+		case ref.hasKey && target.arguments["for_each"] == nil:
+			m.report.errorf(ref.place, b.address, "No such block", "%s has no for_each, so there is no %s[%q].", ref.address, ref.address, ref.key)
+			return true
+		}
+		return false
+	})
+}
+
+func (m *merger) dependencyCycles() {
+	graph := map[string][]string{}
+	for _, b := range m.profile.blocks {
+		for _, ref := range b.dependsOn {
+			graph[b.address] = append(graph[b.address], ref.address)
+		}
+	}
+	_, cycles := sortGraph(sortedKeys(m.blocks), graph)
+	for _, cycle := range cycles {
+		b := m.blocks[cycle[0]]
+		m.report.errorf(b.arguments["depends_on"][0].expr.Range(), b.address, "Blocks depend on each other", "%s.", strings.Join(append(cycle, cycle[0]), " depends on "))
+	}
+}
+
+// sortGraph orders names behind what they need, and lists the cycles, each from its
+// first name on.
+func sortGraph(names []string, needs map[string][]string) (order []string, cycles [][]string) {
+	const placing, placed = 1, 2
+	state := map[string]int{}
+	var stack []string
+	var place func(name string)
+	place = func(name string) {
+		switch state[name] {
+		case placed:
+			return
+		case placing:
+			cycle := slices.Clone(stack[slices.Index(stack, name):])
+			least := slices.Index(cycle, slices.Min(cycle))
+			cycles = append(cycles, append(cycle[least:len(cycle):len(cycle)], cycle[:least]...))
+			return
+		}
+		state[name] = placing
+		stack = append(stack, name)
+		for _, other := range needs[name] {
+			place(other)
+		}
+		stack = stack[:len(stack)-1]
+		state[name] = placed
+		order = append(order, name)
+	}
+	for _, name := range names {
+		place(name)
+	}
+	return order, cycles
+}
+
+// assign gives every variable its value: an assignment from the command line, the
+// youngest profile's variables, or the default.
+func (m *merger) assign(documents []*document, assignments []string) {
+	settings := map[string]*argument{}
+	known := map[string]bool{}
+	for _, doc := range documents {
+		for name := range doc.variables {
+			known[name] = true
+		}
+		if doc.header == nil {
+			continue
+		}
+		for _, a := range doc.header.variables {
+			if !known[a.name] {
+				m.report.errorf(a.place, "profile", "No such variable", "Neither this profile nor a parent has a variable %q.%s", a.name, suggest(a.name, sortedKeys(known)))
+				continue
+			}
+			settings[a.name] = a
+		}
+	}
+	for _, text := range assignments {
+		if a := m.assignment(text, known); a != nil {
+			settings[a.name] = a
+		}
+	}
+	for _, name := range sortedKeys(m.variables) {
+		m.profile.values[name] = m.value(m.variables[name], settings[name])
+	}
+}
+
+// assignment reads NAME=EXPR of the command line.
+func (m *merger) assignment(text string, known map[string]bool) *argument {
+	name, _, found := strings.Cut(text, "=")
+	name = strings.TrimSpace(name)
+	filename := "--var " + name
+	m.report.files[filename] = sourceFile{src: []byte(text)}
+	place := hcl.Range{Filename: filename, Start: hcl.InitialPos, End: hcl.Pos{Line: 1, Column: len(name) + 1, Byte: len(name)}}
+	if !found || name == "" {
+		m.report.errorf(place, "", "Not an assignment", "Write --var NAME=EXPR.")
+		return nil
+	}
+	if !known[name] {
+		m.report.errorf(place, "", "No such variable", "The profile has no variable %q.%s", name, suggest(name, sortedKeys(known)))
+		return nil
+	}
+	at := strings.IndexByte(text, '=') + 1
+	expr, problem := parseExpression(filename, []byte(text[at:]), hcl.Pos{Line: 1, Column: at + 1, Byte: at})
+	if problem != nil {
+		m.report.hcl(hcl.Diagnostics{problem}, "var."+name)
+		return nil
+	}
+	return &argument{name: name, place: place, expr: expr}
+}
+
+// value computes one variable. It is unknown while nothing sets it.
+func (m *merger) value(v *variable, setting *argument) cty.Value {
+	typ := v.typ
+	if typ == cty.NilType {
+		typ = cty.DynamicPseudoType
+	}
+	address := "var." + v.name
+	from := setting
+	if from == nil {
+		from = v.fallback
+	}
+	if from == nil {
+		m.profile.unset = append(m.profile.unset, v)
+		return unknownValue(typ.WithoutOptionalAttributesDeep(), unknown{Reason: fmt.Sprintf("variable %s has no value", v.name)})
+	}
+	failed := cty.UnknownVal(typ.WithoutOptionalAttributesDeep())
+	if !constant(m.report, address, from) {
+		return failed
+	}
+	from.expr = meterWhole(from.expr)
+	value, ok := evaluate(m.report, address, from.expr, newContext(nil))
+	if !ok {
+		return failed
+	}
+	if v.defaults != nil {
+		value = v.defaults.Apply(value)
+	}
+	value, mismatches := conform(value, typ)
+	for _, mismatch := range mismatches {
+		hint := ""
+		if setting != nil {
+			hint = fmt.Sprintf(" The type of %s is declared at %s.", address, originOf(v.place))
+		}
+		m.report.errorf(from.expr.Range(), address, "Wrong type", "%s.%s", mismatch.under(address), hint)
+	}
+	if len(mismatches) > 0 {
+		return failed
+	}
+	m.validate(v, from, value)
+	return value
+}
+
+// validate holds a variable's value against its validation blocks.
+func (m *merger) validate(v *variable, from *argument, value cty.Value) {
+	for _, c := range v.conditions {
+		if c.expr.invalid {
+			continue
+		}
+		ctx := newContext(map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: value})})
+		holds, ok := evaluate(m.report, "var."+v.name, meterWhole(c.expr.expr), ctx)
+		if !ok || !holds.IsKnown() {
+			continue
+		}
+		if holds.IsNull() || holds.Type() != cty.Bool {
+			m.report.errorf(c.expr.expr.Range(), "var."+v.name, "Wrong type", "condition is neither true nor false.")
+			continue
+		}
+		if holds.False() {
+			m.report.errorf(from.expr.Range(), "var."+v.name, "Value refused", "%s", c.message)
+		}
+	}
+}
+
+// constant reports whether an expression refers to nothing.
+func constant(r *report, address string, a *argument) bool {
+	before := len(r.list)
+	c := &checker{report: r, address: address, roots: map[string]cty.Type{}}
+	c.rootHint = "the value of a variable refers to nothing"
+	if setting, ok := a.expr.(*hclsyntax.ScopeTraversalExpr); ok && len(setting.Traversal) == 1 {
+		c.rootHint = fmt.Sprintf("a string is written in quotes: %q", setting.Traversal.RootName())
+	}
+	c.expr(a.expr, nil)
+	return len(r.list) == before
+}

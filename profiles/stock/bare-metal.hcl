@@ -1,0 +1,49 @@
+# A GPU node of its own, no virtual machine. It has no match: what it asks of a server would be
+# too much for somebody's workstation. Name it, or extend it in node.hcl.
+profile {
+  description = "Bare-metal GPU node"
+  extends     = ["baseline"]
+}
+
+# Translated DMA sends peer-to-peer traffic up to the IOMMU in the root complex: half the speed
+# at best, hangs, or zeros where data should be (NCCL's troubleshooting guide, "PCI access
+# control"). Passthrough keeps the IOMMU for x2APIC and VFIO. Grace is left alone: its SMMU
+# must translate (GPUDirect Storage's guide).
+iommu {
+  mode     = "passthrough"
+  optional = ["mode"] # firmware may have VT-d or AMD-Vi off, which is as good
+  when     = node.arch == "x86_64"
+}
+
+# pci=noacs stands in many cookbooks; the mainline kernel answers "PCI: Unknown option" and ACS
+# stays on (drivers/pci/pci.c pci_setup). Who relies on it has not what he thinks.
+kernel_args {
+  absent   = ["pci=noacs"]
+  severity = "warn"
+}
+
+sysctl "kernel.numa_balancing" {
+  severity = "error"
+  apply    = "both"
+}
+
+# Jobs inherit the limits of the daemon that starts them, logins those of pam_limits: all of
+# them, or one path to the node fails where the other works.
+limits "rdma" {
+  memlock  = "unlimited"
+  users    = ["*", "root"] # * is everybody but root (limits.conf(5))
+  services = ["slurmd", "containerd", "docker", "crio", "kubelet"]
+}
+
+# limits "rdma" judges the same processes, as errors.
+check "memlock" "job_starters" {
+  drop = true
+}
+
+# Without a client the driver unloads its state: slow first jobs, settings lost (NVIDIA's driver
+# persistence documentation).
+service "nvidia-persistenced" {
+  enabled  = true
+  active   = true
+  severity = "warn"
+}

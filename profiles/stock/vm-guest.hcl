@@ -1,0 +1,16 @@
+# A virtual machine with GPUs passed through. Boot arguments, IOMMU and ACS are the host's part:
+# a guest sees no bridges, and clearing ACS in it would open it to its neighbours.
+profile {
+  description = "Virtual machine with NVIDIA GPUs"
+  extends     = ["baseline"]
+  match       = node.virtual && anytrue([for id in node.pci_ids : startswith(id, "10de:")])
+}
+
+# The guest has NVSwitches only where the whole board was passed through; it must then route
+# them itself. Elsewhere the host or a service machine does (NVIDIA's fabric manager guide,
+# virtualization models).
+service "nvidia-fabricmanager" {
+  enabled = true
+  active  = true
+  when    = node.nvswitch
+}

@@ -1,0 +1,7 @@
+profile {
+  extends = ["bear", "loop-a", "../bare", "broken"]
+}
+
+nccl {
+  setings = {}
+}

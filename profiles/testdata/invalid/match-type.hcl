@@ -1,0 +1,3 @@
+profile {
+  match = node.arch
+}

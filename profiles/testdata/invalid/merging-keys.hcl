@@ -1,0 +1,8 @@
+nccl {
+  settings = {
+    GOOD = 1
+    BAD  = true
+    GONE = null
+    TYPO = node.arhc
+  }
+}

@@ -1,0 +1,3 @@
+nccl {
+	settings = { A = "[31m", "é日本" = node.arhc }
+}

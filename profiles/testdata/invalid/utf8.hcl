@@ -1,0 +1,3 @@
+nccl {
+  version = "ÿ"
+}

@@ -1,0 +1,3 @@
+profile {
+  description = "What holds for every node"
+}

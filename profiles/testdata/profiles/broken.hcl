@@ -1,0 +1,2 @@
+nccl {
+  settings = {

@@ -1,0 +1,11 @@
+profile {
+  extends = ["bare"]
+}
+
+nccl {
+  settings = { NCCL_DEBUG = "INFO" }
+}
+
+sysctl "kernel.numa_balancing" {
+  value = 0
+}

@@ -1,0 +1,3 @@
+profile {
+  extends = ["loop-a"]
+}
