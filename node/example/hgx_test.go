@@ -1,0 +1,214 @@
+package example_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"busbar/node"
+)
+
+// The kinds of functions of a two-socket Sapphire Rapids server with an HGX H100 board.
+var (
+	intelRootPort = id{"8086", "352a", "060400", "pcieport"}
+	pexPort       = id{"1000", "c030", "060400", "pcieport"}
+	pmcPort       = id{"11f8", "4128", "060400", "pcieport"}
+	h100          = id{"10de", "2330", "030200", "nvidia"}
+	nvswitch      = id{"10de", "22a3", "068000", "nvidia-nvswitch"}
+	connectx7     = id{"15b3", "1021", "020000", "mlx5_core"}
+	connectx6Dx   = id{"15b3", "101d", "020000", "mlx5_core"}
+	nvme          = id{"144d", "a824", "010802", "nvme"}
+	bcm5720       = id{"14e4", "165f", "020000", "tg3"}
+)
+
+// gpuSwitches are the root buses of the eight PCIe switches, each with an NVMe drive, a GPU and
+// its rail; the first also holds the NIC of the front network.
+var gpuSwitches = []int{0x15, 0x37, 0x48, 0x59, 0x97, 0xb7, 0xc7, 0xd7}
+
+func hgxBus() bus {
+	var b bus
+	uncore(&b)
+	for i, root := range gpuSwitches {
+		port := func(bus, device int) string { return fmt.Sprintf("%02x:%02x.0", root+bus, device) }
+		rootPort := b.add(port(0, 1), "", intelRootPort)
+		up := b.add(port(1, 0), rootPort, pexPort)
+		below := func(device int) string { return b.add(port(2, device), up, pexPort) }
+		b.add(port(3, 0), below(0), nvme)
+		b.add(port(4, 0), below(1), h100)
+		b.add(port(5, 0), below(2), connectx7)
+		if i == 0 {
+			front := below(3)
+			b.add("1b:00.0", front, connectx6Dx)
+			b.add("1b:00.1", front, connectx6Dx)
+		}
+		below(0x1f)
+	}
+	// The NVSwitches stand behind a switch of their own.
+	up := b.add("81:00.0", b.add("80:01.0", "", intelRootPort), pmcPort)
+	for i := range 4 {
+		b.add(fmt.Sprintf("%02x:00.0", 0x83+i), b.add(fmt.Sprintf("82:%02x.0", i), up, pmcPort), nvswitch)
+	}
+	return b
+}
+
+// uncore adds what the processors and the chipset have of their own.
+func uncore(b *bus) {
+	for _, root := range []string{"00", "15", "26", "37", "48", "59", "6a", "80", "97", "a7", "b7", "c7", "d7", "e7"} {
+		for function, k := range map[int]id{
+			0: {"8086", "09a2", "088000", ""}, 1: {"8086", "09a4", "088000", ""},
+			2: {"8086", "09a3", "088000", ""}, 4: {"8086", "0b23", "088000", ""},
+		} {
+			b.add(fmt.Sprintf("%s:00.%d", root, function), "", k)
+		}
+	}
+	for _, root := range []string{"6a", "e7"} {
+		b.add(root+":01.0", "", id{"8086", "0b25", "088000", "idxd"})
+		b.add(root+":02.0", "", id{"8086", "0cfe", "088000", "idxd"})
+	}
+	for _, root := range []string{"7e", "fe"} {
+		for i, device := range []string{"3250", "3251", "3252", "0998"} {
+			b.add(fmt.Sprintf("%s:00.%d", root, i), "", id{"8086", device, "088000", ""})
+		}
+		for i, device := range []string{"3240", "3241", "3242"} {
+			for link := range 4 {
+				b.add(fmt.Sprintf("%s:%02x.%d", root, 1+link, i), "", id{"8086", device, "088000", ""})
+			}
+		}
+	}
+	b.add("00:14.0", "", id{"8086", "1bcd", "0c0330", "xhci_hcd"})
+	b.add("00:17.0", "", id{"8086", "1ba2", "010601", "ahci"})
+	b.add("00:1f.0", "", id{"8086", "1b81", "060100", ""})
+	b.add("00:1f.4", "", id{"8086", "1bc9", "0c0500", "i801_smbus"})
+	lan := b.add("00:0c.0", "", id{"8086", "1bbc", "060400", "pcieport"})
+	b.add("01:00.0", lan, bcm5720)
+	b.add("01:00.1", lan, bcm5720)
+	graphics := b.add("00:0e.0", "", id{"8086", "1bbe", "060400", "pcieport"})
+	b.add("03:00.0", b.add("02:00.0", graphics, id{"1556", "be00", "060400", ""}), id{"102b", "0536", "030000", "mgag200"})
+	b.add("27:00.0", b.add("26:01.0", "", intelRootPort), id{"1b4b", "2241", "010802", "nvme"})
+}
+
+// hgxNetwork: a bond of two ports for everything but RDMA, a rail per GPU in a subnet of its own.
+func hgxNetwork(m *machine) {
+	m.netdevs = []node.Netdev{
+		{Name: "lo", Type: node.ARPHardwareLoopback, Up: true, Addresses: []string{"127.0.0.1/8", "::1/128"}},
+		{Name: "eno8303", Type: node.ARPHardwareEthernet, PCI: "0000:01:00.0", Port: 1},
+		{Name: "eno8403", Type: node.ARPHardwareEthernet, PCI: "0000:01:00.1", Port: 1},
+		{Name: "enp27s0f0np0", Type: node.ARPHardwareEthernet, PCI: "0000:1b:00.0", Port: 1, Up: true},
+		{Name: "enp27s0f1np1", Type: node.ARPHardwareEthernet, PCI: "0000:1b:00.1", Port: 1, Up: true},
+		{Name: "bond0", Type: node.ARPHardwareEthernet, Lower: []string{"enp27s0f0np0", "enp27s0f1np1"}, Up: true, Addresses: []string{"192.0.2.17/24"}},
+	}
+	port := func(netdev string) []node.RDMADevicePort {
+		return []node.RDMADevicePort{{Port: 1, Netdev: netdev, LinkLayer: node.Known("Ethernet", node.Source{})}}
+	}
+	m.rdma = []node.RDMADevice{{Name: "mlx5_bond_0", PCI: "0000:1b:00.0", Ports: port("bond0")}}
+	for i, root := range gpuSwitches {
+		bus := root + 5
+		name := fmt.Sprintf("enp%ds0np0", bus)
+		address := fmt.Sprintf("0000:%02x:00.0", bus)
+		m.netdevs = append(m.netdevs, node.Netdev{Name: name, Type: node.ARPHardwareEthernet, PCI: address, Port: 1, Up: true, Addresses: []string{fmt.Sprintf("198.18.%d.17/24", i)}})
+		m.rdma = append(m.rdma, node.RDMADevice{Name: rails[i], PCI: address, Ports: port(name)})
+	}
+	m.routes = []node.Route{{Destination: "default", Devices: []string{"bond0"}}}
+	m.guarded = []node.ProtectedNetdev{
+		{Name: "bond0", Reason: "carries the default route"},
+		{Name: "enp27s0f0np0", Reason: "below bond0: carries the default route"},
+		{Name: "enp27s0f1np1", Reason: "below bond0: carries the default route"},
+	}
+}
+
+// rails are the RDMA devices beside the GPUs. The bond took two numbers.
+var rails = []string{"mlx5_0", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7", "mlx5_8", "mlx5_9"}
+
+var hgxKernels = []string{"5.15.0-139-generic", "5.15.0-138-generic"}
+
+const (
+	peermemFile  = "updates/dkms/nvidia-peermem.ko"
+	mlx5File     = "updates/dkms/mlx5_ib.ko"
+	kernelConf   = "/etc/sysctl.d/10-kernel-hardening.conf"
+	kernelText   = "kernel.kptr_restrict = 1\nkernel.dmesg_restrict = 1\n"
+	slurmdUnit   = "[Unit]\nDescription=Slurm node daemon\nAfter=munge.service network-online.target\n\n[Service]\nType=notify\nExecStart=/usr/sbin/slurmd --systemd\nKillMode=process\nLimitNOFILE=131072\nDelegate=yes\n\n[Install]\nWantedBy=multi-user.target\n"
+	memlockText  = "[Service]\nLimitMEMLOCK=infinity\n"
+	containerd   = "[Unit]\nDescription=containerd container runtime\nAfter=network.target\n\n[Service]\nExecStart=/usr/bin/containerd\nDelegate=yes\nKillMode=process\nLimitNPROC=infinity\nLimitCORE=infinity\n\n[Install]\nWantedBy=multi-user.target\n"
+	rdmaLimits   = "# RDMA locks memory.\n* - memlock unlimited\nroot - memlock unlimited\n"
+	hgxRootUUID  = "7c1d4f2e-5b0a-4a38-9a55-1f0c6a2e8d41"
+	serialOutput = "console=tty0 console=ttyS0,115200n8"
+)
+
+// hgxH100 is a node as its owner's own tools leave it when all is well. busbar never ran on it.
+func hgxH100() *machine {
+	m := &machine{
+		hostname: "gpu-a01", kernel: hgxKernels[0], bootID: "5f0a1c9e-3d52-4c19-8f0e-6f2b9a7d1e04", uptime: 19*24*time.Hour + 7*time.Hour,
+		os:             node.OS{ID: "ubuntu", IDLike: []string{"debian"}, VersionID: "22.04", PrettyName: "Ubuntu 22.04.5 LTS"},
+		dmi:            node.Known(node.DMI{SysVendor: "Dell Inc.", ProductName: "PowerEdge XE9680", BoardVendor: "Dell Inc.", BIOSVendor: "Dell Inc.", BIOSVersion: "2.5.4"}, at("/sys/class/dmi/id")),
+		virtualization: node.Known("none", at("/proc/cpuinfo")),
+		bus:            hgxBus(), domain: "identity", firmware: []string{"DMAR"},
+	}
+	for i := range 14 {
+		m.iommus = append(m.iommus, fmt.Sprintf("dmar%d", i))
+	}
+	hgxNetwork(m)
+	m.boot(grubNode{
+		title: "Ubuntu", uuid: hgxRootUUID, kernels: hgxKernels, linux: serialOutput, linuxDefault: "intel_iommu=on iommu=pt",
+		fragments: []string{"/etc/default/grub.d/60-gpu.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT intel_iommu=on iommu=pt\"\n"},
+	})
+	answer(m, node.ModuleSigning, "", node.Known(node.ModuleSigningState{Lockdown: "none"}, at("/sys/module/module/parameters/sig_enforce")))
+	m.module("mlx5_ib", true, mlx5File, hgxKernels)
+	m.module("nvidia_peermem", true, peermemFile, hgxKernels)
+	m.module("nv_peer_mem", false, "", hgxKernels)
+	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n", "/etc/modules-load.d/nvidia-peermem.conf", "nvidia-peermem\n")
+	files(m, node.ModprobeFiles, "", "/etc/modprobe.d", "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau\noptions nouveau modeset=0\n")
+
+	m.sysctl("kernel.numa_balancing", "0")
+	files(m, node.SysctlFiles, "", "/etc/sysctl.d", kernelConf, kernelText, "/etc/sysctl.d/60-gpu.conf", "kernel.numa_balancing = 0\n")
+
+	files(m, node.LimitsFiles, "", "/etc/security/limits.d", "/etc/security/limits.conf", "# DOMAIN TYPE ITEM VALUE\n", "/etc/security/limits.d/90-rdma.conf", rdmaLimits)
+	files(m, node.SystemConfFiles, "", "/etc/systemd/system.conf", "/etc/systemd/system.conf", "[Manager]\n#LogLevel=info\n")
+	files(m, node.OwnedDropIns, "", "/etc/systemd/system")
+	m.unit("slurmd.service", "enabled", "active", "/usr/lib/systemd/system/slurmd.service", slurmdUnit, "/etc/systemd/system/slurmd.service.d/memlock.conf", memlockText)
+	m.process("slurmd.service", "slurmd", 3121, "unlimited")
+	m.unit("containerd.service", "enabled", "active", "/usr/lib/systemd/system/containerd.service", containerd, "/etc/systemd/system/containerd.service.d/memlock.conf", memlockText)
+	m.process("containerd.service", "containerd", 2874, "unlimited")
+	m.noUnits("docker.service", "crio.service", "kubelet.service", "nv_peer_mem.service")
+	m.unit("nvidia-fabricmanager.service", "enabled", "active")
+	m.unit("nvidia-persistenced.service", "static", "active")
+
+	m.ncclConf("NCCL_IB_HCA==" + strings.Join(rails, ",") + "\nNCCL_SOCKET_IFNAME==bond0\nNCCL_IB_TC=104\nNCCL_IB_QPS_PER_CONNECTION=4\n")
+	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "PATH=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n")
+	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
+	m.rootFileSystem("ext4")
+	return m
+}
+
+// hgxH100Drifted is the same kind of node after a year of hands: every job still ends with exit
+// code 0, and slower than on its neighbours.
+func hgxH100Drifted() *machine {
+	m := hgxH100()
+	m.hostname, m.bootID = "gpu-a07", "c2b7e6d0-9a41-4f5b-b7d3-0e9f5a1c7b22"
+	m.uptime = 143 * 24 * time.Hour
+	m.netdevs[5].Addresses = []string{"192.0.2.23/24"}
+
+	// One GPU fell off the bus.
+	m.bus.remove("0000:bb:00.0")
+
+	// Somebody wanted the IOMMU out of the way and wrote what AMD's cookbooks say.
+	m.domain = "DMA-FQ"
+	m.boot(grubNode{
+		title: "Ubuntu", uuid: hgxRootUUID, kernels: hgxKernels, linux: serialOutput, linuxDefault: "intel_iommu=on amd_iommu=on",
+		fragments: []string{"/etc/default/grub.d/60-gpu.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT intel_iommu=on amd_iommu=on\"\n"},
+	})
+
+	// The driver was upgraded; its loader's file went with the old package.
+	m.module("nvidia_peermem", false, peermemFile, hgxKernels)
+	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n")
+
+	// A tuning package sets what another file unset, and is read later.
+	m.sysctl("kernel.numa_balancing", "1")
+	files(m, node.SysctlFiles, "", "/etc/sysctl.d", kernelConf, kernelText, "/etc/sysctl.d/60-gpu.conf", "kernel.numa_balancing = 0\n", "/etc/sysctl.d/zzz-vendor-tuning.conf", "vm.swappiness = 10\nkernel.numa_balancing = 1\n")
+
+	// The drop-in is right, the daemon was started before it.
+	m.process("slurmd.service", "slurmd", 3098, "8388608")
+
+	// Quotes, which NCCL takes for a part of the number; a key that does not exist.
+	m.ncclConf("NCCL_IB_HCA==" + strings.Join(rails, ",") + "\nNCCL_SOCKET_IFNAME==bond0\nNCCL_IB_TC=\"104\"\nNCCL_IB_QPS_PER_CONECTION=4\n")
+	return m
+}
