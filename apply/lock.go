@@ -1,0 +1,111 @@
+//go:build linux
+
+package apply
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
+	"golang.org/x/sys/unix"
+
+	"busbar/internal/atomicfile"
+)
+
+// The lock is an flock(2), which the kernel releases with its process. The file
+// beside it only says who holds it.
+const (
+	lockDir    = "/run/busbar"
+	lockName   = "lock"
+	holderName = "lock.json"
+)
+
+// holder is the content of the file beside the lock.
+type holder struct {
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+}
+
+// acquire takes the lock of the node below root, without waiting.
+func acquire(root string) (release func(), err error) {
+	lock, dir, err := openLock(root)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: %w", ErrNeedsRoot, err)
+	case err != nil:
+		return nil, fmt.Errorf("taking the lock: %w", err)
+	}
+	defer dir.Close()
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		lock.Close()
+		return nil, fmt.Errorf("%w%s", ErrLocked, heldBy(dir))
+	}
+	if err == nil {
+		err = writeHolder(root)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("taking the lock %s/%s: %w", lockDir, lockName, err)
+	}
+	return func() {
+		// Who holds the lock is told for as long as it is held; the lock alone counts.
+		_, _ = atomicfile.Remove(root, lockDir+"/"+holderName)
+		lock.Close()
+	}, nil
+}
+
+func openLock(root string) (lock, dir *os.File, err error) {
+	rootDir, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rootDir.Close()
+	dir, err = pathrs.MkdirAllHandle(rootDir, lockDir, 0o755)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making %s in %s: %w", lockDir, root, err)
+	}
+	// Close-on-exec: an abandoned child must not keep the lock.
+	lock, err = openIn(dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW)
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	return lock, dir, nil
+}
+
+func openIn(dir *os.File, name string, flags int) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, flags|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+func writeHolder(root string) error {
+	// A number and a time always encode.
+	text, _ := json.Marshal(holder{os.Getpid(), time.Now().UTC().Truncate(time.Second)})
+	_, err := atomicfile.Write(root, lockDir+"/"+holderName, append(text, '\n'))
+	return err
+}
+
+// heldBy tells who holds the lock, as far as that is known.
+func heldBy(dir *os.File) string {
+	f, err := openIn(dir, holderName, unix.O_RDONLY|unix.O_NOFOLLOW)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var text bytes.Buffer
+	var h holder
+	if _, err := io.Copy(&text, io.LimitReader(f, 4096)); err != nil || json.Unmarshal(text.Bytes(), &h) != nil {
+		return ""
+	}
+	return fmt.Sprintf(": process %d, since %s", h.PID, h.Started.Format(time.RFC3339))
+}
