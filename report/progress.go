@@ -1,0 +1,111 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"busbar/plan"
+)
+
+// Progress tells people what an apply does while it does it, one line for each
+// step. On a terminal the line begins with the step and is completed when the step
+// ends; elsewhere it is written when the step ends. Write errors are dropped: a
+// closed terminal must not stop a run.
+type Progress struct {
+	w       io.Writer
+	style   Style
+	open    bool   // a line was begun
+	waiting string // what was last said to be waited for
+}
+
+// NewProgress writes to w. With style.Quiet only failures are told.
+func NewProgress(w io.Writer, style Style) *Progress {
+	return &Progress{w: w, style: style}
+}
+
+// PassStarted says that planning begins again, from the second pass on.
+func (p *Progress) PassStarted(pass int, reason string) {
+	if pass > 1 && !p.style.Quiet {
+		p.line(fmt.Sprintf("pass %d: %s", pass, printable(reason)))
+	}
+}
+
+// StepStarted begins the line of step n, from 1, of total.
+func (p *Progress) StepStarted(n, total int, s plan.Step) {
+	p.waiting = ""
+	if p.style.Width > 0 && !p.style.Quiet {
+		p.breakLine()
+		fmt.Fprint(p.w, stepLabel(n, total, s))
+		p.open = true
+	}
+}
+
+// StepEnded completes the line of step n. outcome is a RunStep's status;
+// err says why it is neither done nor already.
+func (p *Progress) StepEnded(n, total int, s plan.Step, outcome string, err error, took time.Duration) {
+	if p.style.Quiet && outcome != "failed" {
+		return
+	}
+	if !p.open {
+		fmt.Fprint(p.w, stepLabel(n, total, s))
+	}
+	p.open = false
+	fmt.Fprintln(p.w, p.style.paint(outcomeColor(outcome), outcome)+outcomeDetail(outcome, err, took))
+}
+
+// Waiting says what is waited for and for how long at most. The same thing is said
+// once in a step.
+func (p *Progress) Waiting(what string, left time.Duration) {
+	if p.style.Quiet || what == p.waiting {
+		return
+	}
+	p.waiting = what
+	text := fmt.Sprintf("waiting for %s, at most %.0f s ...", printable(what), left.Seconds())
+	if p.open {
+		fmt.Fprint(p.w, p.style.paint(dim, text)+" ")
+		return
+	}
+	p.line(text)
+}
+
+func (p *Progress) line(text string) {
+	p.breakLine()
+	fmt.Fprintln(p.w, p.style.paint(dim, text))
+}
+
+func (p *Progress) breakLine() {
+	if p.open {
+		fmt.Fprintln(p.w)
+		p.open = false
+	}
+}
+
+func stepLabel(n, total int, s plan.Step) string {
+	return fmt.Sprintf("[%*d/%d] %s ... ", len(strconv.Itoa(total)), n, total, printable(described(s)))
+}
+
+func outcomeDetail(outcome string, err error, took time.Duration) string {
+	switch {
+	case err != nil:
+		return ": " + printable(err.Error())
+	case outcome == "done":
+		return fmt.Sprintf(" (%.1f s)", took.Seconds())
+	case outcome == "already":
+		return " as wanted"
+	default:
+		return ""
+	}
+}
+
+func outcomeColor(outcome string) color {
+	switch outcome {
+	case "done", "already":
+		return green
+	case "failed":
+		return red
+	default:
+		return yellow
+	}
+}

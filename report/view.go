@@ -1,0 +1,469 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// WritePlan writes d, of plan or of apply before its first step, for people: the
+// node, what is not ok, what apply would do, and one line that sums up.
+func WritePlan(w io.Writer, d Document, style Style) error {
+	p := page{style: style}
+	if style.Quiet {
+		return p.quiet(w, d)
+	}
+	p.header(d)
+	p.findings(d)
+	p.steps(d)
+	p.deferred(d)
+	p.conclusion(d)
+	return p.flush(w)
+}
+
+// WriteVerify writes d for people, without what apply would do.
+func WriteVerify(w io.Writer, d Document, style Style) error {
+	p := page{style: style}
+	if style.Quiet {
+		return p.quiet(w, d)
+	}
+	p.header(d)
+	p.findings(d)
+	p.conclusion(d)
+	return p.flush(w)
+}
+
+// WriteRun writes an apply for people: what was not done, what is not ok
+// afterwards, and one line that sums up. What was done is Progress' part.
+func WriteRun(w io.Writer, d Document, style Style) error {
+	p := page{style: style}
+	if style.Quiet {
+		return p.quiet(w, d)
+	}
+	p.header(d)
+	p.undone(d)
+	p.findings(d)
+	p.conclusion(d)
+	return p.flush(w)
+}
+
+func (p *page) quiet(w io.Writer, d Document) error {
+	host := printable(hostname(d.Node))
+	p.WriteString(p.style.paint(bold, host) + ": " + strings.ReplaceAll(sumUp(d), glue, " ") + "\n")
+	return p.flush(w)
+}
+
+func hostname(n Node) string {
+	if s, ok := n.Hostname.Get(); ok {
+		return s
+	}
+	return "unnamed node"
+}
+
+func (p *page) header(d Document) {
+	n := d.Node
+	machine := []string{
+		known("product", n.Product), gpus(n.GPUs), known("distribution", n.OS),
+		joinNonEmpty(" ", "Linux", known("kernel", n.Kernel), known("architecture", n.Arch)),
+	}
+	if v, ok := n.Virtualization.Get(); ok && v != "none" {
+		machine = append(machine, "virtual machine ("+printable(v)+")")
+	}
+	p.paragraph([]span{{bold, printable(hostname(n))}, {plain, "  "}}, "", strings.Join(machine, ", "))
+
+	profile := "profile " + printable(d.Profile.Name)
+	switch d.Profile.ChosenBy {
+	case Matched:
+		profile += " (matches this node)"
+	case Default:
+		profile += " (no profile matches this node)"
+	}
+	observed := "live"
+	if n.Recording != "" {
+		observed = "recorded in " + printable(n.Recording)
+	}
+	if !n.ObservedAt.IsZero() {
+		observed += " at " + strings.ReplaceAll(n.ObservedAt.UTC().Format(time.DateTime)+" UTC", " ", glue)
+	}
+	p.paragraph(nil, "", profile+", "+observed)
+}
+
+func known(what string, v node.Value[string]) string {
+	if s, ok := v.Get(); ok {
+		return printable(s)
+	}
+	return what + " unknown (" + printable(v.Reason()) + ")"
+}
+
+func gpus(v node.Value[int]) string {
+	n, ok := v.Get()
+	switch {
+	case !ok:
+		return "GPUs unknown (" + printable(v.Reason()) + ")"
+	case n == 0:
+		return "no GPU"
+	default:
+		return plural(n, "GPU")
+	}
+}
+
+// order in which findings are shown, most important first; the last two only when
+// asked for.
+var order = []plan.Status{
+	plan.Conflict, plan.Drift, plan.Ineffective, plan.Unsupported, plan.Undetermined,
+	plan.Deferred, plan.PendingReboot, plan.Waived, plan.Skipped, plan.OK,
+}
+
+func (p *page) shown(s plan.Status) bool {
+	return p.style.Verbose || s != plan.Skipped && s != plan.OK
+}
+
+var severities = []plan.Severity{plan.Error, plan.Warning, plan.Info}
+
+func (p *page) findings(d Document) {
+	// By address, the severe ones first.
+	findings := sorted(d.Findings, func(a, b plan.Finding) int {
+		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)))
+	})
+	column := p.statusColumn(d)
+	for _, status := range order {
+		first := true
+		for _, f := range findings {
+			if f.Status != status || !p.shown(status) {
+				continue
+			}
+			if first {
+				p.blank()
+				first = false
+			}
+			p.finding(d, f, column)
+		}
+	}
+}
+
+// statusColumn is the width of the longest status that is shown.
+func (p *page) statusColumn(d Document) int {
+	column := 0
+	for _, f := range d.Findings {
+		if p.shown(f.Status) {
+			column = max(column, len(f.Status))
+		}
+	}
+	for _, s := range undone(d.Run) {
+		column = max(column, len(s.Status))
+	}
+	return column
+}
+
+func (p *page) finding(d Document, f plan.Finding, column int) {
+	address := printable(f.Address)
+	head := address
+	if f.Severity == plan.Warning || f.Severity == plan.Info {
+		head += " (" + string(f.Severity) + ")"
+	}
+	if f.Tolerated {
+		head += " (optional)"
+	}
+	p.paragraph([]span{{statusColor(f), pad(string(f.Status), column)}, {plain, "  "}}, address, head+": "+printable(f.Summary))
+	indent := span{plain, strings.Repeat(" ", column+2)}
+	for _, r := range p.details(d, f) {
+		p.paragraph([]span{indent, {dim, pad(r.label, 8)}}, "", printable(r.text))
+	}
+}
+
+// maxPair is up to which length what is wanted and what was found share a line.
+const maxPair = 32
+
+// planned reports whether the steps are still to be done, and by whoever reads d.
+func (d Document) planned() bool {
+	return d.Command == "plan" || d.Command == "apply" && d.Run == nil
+}
+
+type row struct{ label, text string }
+
+// details are the rows below a finding's first line.
+func (p *page) details(d Document, f plan.Finding) []row {
+	var rows []row
+	add := func(label, text string) {
+		if text != "" {
+			rows = append(rows, row{label, text})
+		}
+	}
+	want, found, source := f.Want, f.Found, f.Source.String()
+	if want == found {
+		want = ""
+	}
+	if found != "" && source != "" {
+		found += " (" + source + ")"
+		source = ""
+	}
+	if want != "" && found != "" && utf8.RuneCountInString(want+f.Found) <= maxPair {
+		add("want", want+", found "+found)
+	} else {
+		add("want", want)
+		add("found", found)
+	}
+	add("source", source)
+	add("waived", f.Waiver)
+	add("fix", f.Fix)
+	if p.style.Verbose {
+		add("why", f.Why)
+	}
+	if f.Status != plan.OK && f.Status != plan.Waived {
+		add("effect", effect(d, f))
+	}
+	return rows
+}
+
+// effect says what putting f right does to the node, and which steps do it.
+func effect(d Document, f plan.Finding) string {
+	if !f.Fixable {
+		return f.Effect.String()
+	}
+	by := "by busbar apply"
+	if d.planned() {
+		if numbers := stepsOf(d.Steps, f); len(numbers) == 1 {
+			by = "by step " + numbers[0]
+		} else if len(numbers) > 1 {
+			by = "by steps " + strings.Join(numbers, ", ")
+		}
+	}
+	return joinNonEmpty(", ", f.Effect.String(), by)
+}
+
+// stepsOf numbers the steps that serve a finding: those of its address on its
+// very target, else all of its address.
+func stepsOf(steps []plan.Step, f plan.Finding) []string {
+	var all, exact []string
+	for i, s := range steps {
+		if !slices.Contains(s.Addresses, f.Address) {
+			continue
+		}
+		number := strconv.Itoa(i + 1)
+		all = append(all, number)
+		if s.Target == cmp.Or(f.By, f.Target) {
+			exact = append(exact, number)
+		}
+	}
+	if len(exact) > 0 {
+		return exact
+	}
+	return all
+}
+
+func statusColor(f plan.Finding) color {
+	switch {
+	case f.Status == plan.OK:
+		return green
+	case f.Status == plan.Skipped, f.Status == plan.Waived, f.Severity == plan.Info:
+		return dim
+	case f.Status == plan.Undetermined, f.Status == plan.Deferred:
+		return cyan
+	case f.Status == plan.PendingReboot, f.Severity == plan.Warning:
+		return yellow
+	default:
+		return red
+	}
+}
+
+func (p *page) steps(d Document) {
+	steps := d.Steps
+	if len(steps) == 0 {
+		return
+	}
+	const gap = "  "
+	number, text, effect := len(strconv.Itoa(len(steps))), 0, len("effect")
+	for _, s := range steps {
+		text = max(text, utf8.RuneCountInString(printable(described(s))))
+		effect = max(effect, len(s.Effect.String()))
+	}
+	indent := len(gap) + number + len(gap)
+	if p.style.Width > 0 {
+		text = min(text, p.column(indent+len(gap)+effect))
+	}
+	title := "busbar apply would"
+	if d.Command == "apply" {
+		title = "busbar apply will"
+	}
+	p.blank()
+	p.WriteString(pad(title, indent+text) + gap + "effect\n")
+	for i, s := range steps {
+		c := plain
+		if s.Effect > plan.NextLogin {
+			c = yellow
+		}
+		for j, line := range wrap(printable(described(s)), text) {
+			if j > 0 {
+				p.WriteString(strings.Repeat(" ", indent) + line + "\n")
+				continue
+			}
+			fmt.Fprintf(p, "%s%*d%s", gap, number, i+1, gap)
+			if s.Effect != plan.NoEffect {
+				line = pad(line, text) + gap + p.style.paint(c, s.Effect.String())
+			}
+			p.WriteString(line + "\n")
+		}
+		if write, ok := s.Action.(plan.WriteFile); ok && p.style.Verbose {
+			for line := range strings.Lines(write.Text) {
+				p.WriteString(strings.Repeat(" ", indent) + p.style.paint(dim, "| "+printable(strings.TrimSuffix(line, "\n"))) + "\n")
+			}
+		}
+	}
+}
+
+// described is a step's summary, with its target where the summary does not name it.
+func described(s plan.Step) string {
+	if s.Target == "" || strings.Contains(s.Summary, s.Target) {
+		return s.Summary
+	}
+	return s.Summary + " (" + s.Target + ")"
+}
+
+func (p *page) deferred(d Document) {
+	type envelope struct {
+		address, unlocks string
+		ceiling          plan.Effect
+	}
+	var last envelope
+	for i, b := range d.Deferred {
+		e := envelope{b.Address, b.Unlocks, b.Ceiling}
+		if i == 0 {
+			p.blank()
+		} else if e == last {
+			continue
+		}
+		last = e
+		after := b.Unlocks
+		if n := slices.IndexFunc(d.Steps, func(s plan.Step) bool { return s.ID == b.Unlocks }); n >= 0 {
+			after = "step " + strconv.Itoa(n+1)
+		}
+		text := b.Address + " is planned again after " + after
+		if b.Ceiling != plan.NoEffect {
+			text += ", with no stronger effect than " + b.Ceiling.String()
+		}
+		p.paragraph(nil, printable(b.Address), printable(text))
+	}
+}
+
+// undone are the steps that a run did not bring to their end.
+func undone(r *Run) []RunStep {
+	if r == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Steps), func(s RunStep) bool { return s.Status == "done" || s.Status == "already" })
+}
+
+func (p *page) undone(d Document) {
+	column := p.statusColumn(d)
+	for i, s := range undone(d.Run) {
+		if i == 0 {
+			p.blank()
+		}
+		name := printable(described(s.Step))
+		p.paragraph([]span{{outcomeColor(s.Status), pad(s.Status, column)}, {plain, "  "}}, name, joinNonEmpty(": ", name, printable(s.Error)))
+	}
+	if d.Run != nil && d.Run.Stopped != "" {
+		p.blank()
+		p.paragraph(nil, "", "Stopped: "+printable(d.Run.Stopped))
+	}
+}
+
+func (p *page) conclusion(d Document) {
+	p.blank()
+	p.paragraph(nil, "", sumUp(d))
+}
+
+// sumUp is the last line: findings by status, steps, exit code.
+func sumUp(d Document) string {
+	s := d.Summary
+	fixable := map[plan.Status]int{}
+	for _, f := range d.Findings {
+		if f.Fixable {
+			fixable[f.Status]++
+		}
+	}
+	findings := []string{strconv.Itoa(s.OK) + glue + "ok"}
+	for _, c := range []struct {
+		status plan.Status
+		n      int
+	}{
+		{plan.Conflict, s.Conflict},
+		{plan.Drift, s.Drift}, {plan.Ineffective, s.Ineffective}, {plan.Unsupported, s.Unsupported},
+		{plan.Undetermined, s.Unknown}, {plan.Deferred, s.Deferred}, {plan.PendingReboot, s.PendingReboot},
+		{plan.Waived, s.Waived}, {plan.Skipped, s.Skipped},
+	} {
+		if c.n == 0 {
+			continue
+		}
+		text := strconv.Itoa(c.n) + glue + string(c.status)
+		if n := fixable[c.status]; n == c.n && n > 1 {
+			text += glue + "(all" + glue + "fixable)"
+		} else if n > 0 {
+			text += glue + "(" + strconv.Itoa(n) + glue + "fixable)"
+		}
+		findings = append(findings, text)
+	}
+	work := ""
+	switch {
+	case d.Run != nil:
+		work = ran(*d.Run)
+	case d.planned() && len(d.Steps) > 0:
+		work = plural(len(d.Steps), "step")
+	}
+	code := "exit" + glue + strconv.Itoa(d.ExitCode)
+	if d.Command == "apply" && d.Run == nil {
+		code = "" // not yet known
+	}
+	return joinNonEmpty("; ", strings.Join(findings, ", "), joinNonEmpty(", ", work, owed(d)), code)
+}
+
+// owed names the disturbance that is needed for everything to be as wanted.
+func owed(d Document) string {
+	strongest := plan.NoEffect
+	if d.planned() {
+		for _, s := range d.Steps {
+			strongest = max(strongest, s.Effect)
+		}
+	}
+	if d.Summary.PendingReboot > 0 {
+		strongest = max(strongest, plan.Reboot)
+	}
+	switch {
+	case strongest == plan.PowerCycle:
+		return "power cycle needed"
+	case strongest == plan.Reboot:
+		return "reboot needed"
+	case strongest > plan.Live:
+		return "strongest effect " + strongest.String()
+	default:
+		return ""
+	}
+}
+
+// ran sums up a run: steps by outcome, and how long it took.
+func ran(r Run) string {
+	if len(r.Steps) == 0 {
+		return "no step needed"
+	}
+	counts := map[string]int{}
+	for _, s := range r.Steps {
+		counts[s.Status]++
+	}
+	var parts []string
+	for _, outcome := range []string{"done", "already", "failed", "skipped", "interrupted"} {
+		if n := counts[outcome]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+glue+outcome)
+		}
+	}
+	return fmt.Sprintf("%s: %s in %s", plural(len(r.Steps), "step"), strings.Join(parts, ", "), seconds(r.EndedAt.Sub(r.StartedAt)))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f"+glue+"s", d.Seconds()) }
