@@ -97,12 +97,12 @@ func driftedPlan() plan.Plan {
 			Effect: plan.ServiceRestart, Fixable: true, Target: "slurmd.service", Running: "8388608",
 		},
 		{
-			ID: "nccl.quoted-integer", Address: "nccl", Status: plan.Drift, Severity: plan.Error,
+			ID: "nccl.quoted_integer", Address: "nccl", Status: plan.Drift, Severity: plan.Error,
 			Summary: "NCCL_IB_GID_INDEX is in quotes, which NCCL reads as 0", Want: "3", Found: `"3", read as 0`,
 			Source: file("/etc/nccl.conf", 4), Effect: plan.Live, Fixable: true, Target: "/etc/nccl.conf",
 		},
 		{
-			ID: "nccl.unknown-key", Address: "nccl", Status: plan.Drift, Severity: plan.Warning,
+			ID: "nccl.unknown_key", Address: "nccl", Status: plan.Drift, Severity: plan.Warning,
 			Summary: "NCCL_IB_QPS_PER_CONECTION is no variable of any NCCL: did you mean NCCL_IB_QPS_PER_CONNECTION?",
 			Source:  file("/etc/nccl.conf", 7), Fix: "correct or remove the line",
 		},

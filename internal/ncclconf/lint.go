@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -68,7 +69,7 @@ func Lint(text string, v Version, env Env) []Remark {
 		n++
 		inBlock := hasBlock && n <= owned.last
 		if l.line(n, raw, inBlock); len(l.remarks) >= maxRemarks {
-			l.add(n, "", Error, "nccl.too-many", "", "more than %d remarks: the lines after this one are not judged", maxRemarks)
+			l.add(n, "", Error, "nccl.too_many", "", "more than %d remarks: the lines after this one are not judged", maxRemarks)
 			break
 		}
 	}
@@ -116,6 +117,9 @@ func show(s string) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%q...", s[:77])
 	}
+	if strings.Contains(s, `"`) && strconv.CanBackquote(s) && !strings.Contains(s, "'") {
+		return "'" + s + "'"
+	}
 	return fmt.Sprintf("%q", s)
 }
 
@@ -123,7 +127,7 @@ func show(s string) string {
 func (l *linter) line(n int, raw string, inBlock bool) {
 	text, complete := strings.CutSuffix(raw, "\n")
 	if len(raw) > maxChunk && l.possible(From2303) && strings.Contains(raw[maxChunk:], "=") {
-		l.add(n, "", Error, "nccl.long-line", "shorten the line", "from 2.30.3 on NCCL reads %d bytes at a time: the rest of this line is a line of its own", maxChunk)
+		l.add(n, "", Error, "nccl.long_line", "shorten the line", "from 2.30.3 on NCCL reads %d bytes at a time: the rest of this line is a line of its own", maxChunk)
 	}
 	if before, _, found := strings.Cut(text, "\x00"); found {
 		l.add(n, "", Error, "nccl.nul", "remove the NUL byte", "NCCL reads the line only up to a NUL byte")
@@ -152,7 +156,7 @@ func (l *linter) line(n int, raw string, inBlock bool) {
 		}
 	}
 	if len(key) > maxText {
-		l.add(n, show(key), Error, "nccl.too-long", "", "NCCL cuts the key at %d bytes", maxText)
+		l.add(n, show(key), Error, "nccl.too_long", "", "NCCL cuts the key at %d bytes", maxText)
 		return
 	}
 	l.keyValue(n, key, value, complete, inBlock)
@@ -168,7 +172,7 @@ func (l *linter) carriageReturns() {
 		severity, what = Warn, "an integer survives it"
 	}
 	l.add(l.cr.first, l.cr.key, severity, "nccl.crlf", "write the file with plain newlines",
-		"before 2.30.3 NCCL takes the carriage return for a part of the value: %s (%d lines)", what, l.cr.lines)
+		"before 2.30.3 NCCL takes the carriage return for a part of the value: %s (lines: %d)", what, l.cr.lines)
 }
 
 // noEquals judges a line that NCCL skips.
@@ -182,10 +186,10 @@ func (l *linter) noEquals(n int, text string) {
 		name = strings.TrimPrefix(name, word)
 	}
 	if strings.HasPrefix(name, prefix) {
-		l.add(n, "", Error, "nccl.no-equals", "write KEY=VALUE without blanks", "NCCL skips a line without '=': %s sets nothing", show(words))
+		l.add(n, "", Error, "nccl.no_equals", "write KEY=VALUE without blanks", "NCCL skips a line without '=': %s sets nothing", show(words))
 		return
 	}
-	l.add(n, "", Info, "nccl.no-equals", "", "NCCL skips a line without '='")
+	l.add(n, "", Info, "nccl.no_equals", "", "NCCL skips a line without '='")
 }
 
 // keyValue judges a setting.
@@ -224,7 +228,7 @@ func (l *linter) keyText(n int, key, value string) bool {
 	fix := fmt.Sprintf("write %s=%s", name, strings.Trim(value, blanks))
 	switch {
 	case key == "":
-		l.add(n, "", Warn, "nccl.empty-key", "delete the line", "the line has no key, and sets nothing")
+		l.add(n, "", Warn, "nccl.empty_key", "delete the line", "the line has no key, and sets nothing")
 	case strings.HasPrefix(trimmed, "#") && name != key:
 		l.add(n, key, Info, "nccl.comment", "begin the line with '#'", "a comment is one only when '#' is the first byte of the line; NCCL sets the variable %s, which harms nothing", show(key))
 	case hasBOM:
@@ -232,11 +236,11 @@ func (l *linter) keyText(n int, key, value string) bool {
 	case exported:
 		l.add(n, key, l.lost(name), "nccl.export", fix, "the file is no shell script: NCCL sets a variable called %s, not %s", show(key), name)
 	case strings.TrimRight(key, blanks) != key:
-		l.add(n, key, l.lost(name), "nccl.blank-around-equals", fix, "NCCL trims nothing: it sets a variable called %s, not %s", show(key), name)
+		l.add(n, key, l.lost(name), "nccl.blank_around_equals", fix, "NCCL trims nothing: it sets a variable called %s, not %s", show(key), name)
 	case trimmed != key:
-		l.add(n, key, l.lost(name), "nccl.leading-blank", fix, "NCCL trims nothing: it sets a variable called %s, not %s", show(key), name)
+		l.add(n, key, l.lost(name), "nccl.leading_blank", fix, "NCCL trims nothing: it sets a variable called %s, not %s", show(key), name)
 	case strings.Contains(key, prefix) && !(strings.HasPrefix(key, prefix) && isName(key)):
-		l.add(n, key, Error, "nccl.odd-key", "write one KEY=VALUE a line", "NCCL sets a variable called %s", show(key))
+		l.add(n, key, Error, "nccl.odd_key", "write one KEY=VALUE a line", "NCCL sets a variable called %s", show(key))
 	default:
 		return true
 	}
@@ -268,13 +272,13 @@ func (l *linter) unknown(n int, key string) {
 	meant := Suggest(key)
 	switch {
 	case meant != "":
-		l.add(n, key, Warn, "nccl.mistyped-key", fmt.Sprintf("write %s, if that is meant", meant), "NCCL has no %s; did you mean %s?", show(key), meant)
+		l.add(n, key, Warn, "nccl.mistyped_key", fmt.Sprintf("write %s, if that is meant", meant), "NCCL has no %s; did you mean %s?", show(key), meant)
 	case strings.HasPrefix(key, prefix):
-		l.add(n, key, Info, "nccl.plugin-key", "", "not one of NCCL's own keys; a plugin may read it")
+		l.add(n, key, Info, "nccl.plugin_key", "", "not one of NCCL's own keys; a plugin may read it")
 	case strings.HasPrefix(key, "LD_"):
-		l.add(n, key, Warn, "nccl.no-effect", "set it for the job", "the dynamic linker has read its variables before NCCL reads this file; only programs started later see it")
+		l.add(n, key, Warn, "nccl.no_effect", "set it for the job", "the dynamic linker has read its variables before NCCL reads this file; only programs started later see it")
 	default:
-		l.add(n, key, Info, "nccl.foreign-variable", "", "not a key of NCCL; it is set in every process that uses NCCL all the same")
+		l.add(n, key, Info, "nccl.foreign_variable", "", "not a key of NCCL; it is set in every process that uses NCCL all the same")
 	}
 }
 
@@ -282,11 +286,11 @@ func (l *linter) unknown(n int, key string) {
 // to.
 func (l *linter) known(n int, k Key, value string) {
 	if k.Inert != "" {
-		l.add(n, k.Name, Warn, "nccl.no-effect", "delete the line", "no effect in this file: %s", k.Inert)
+		l.add(n, k.Name, Warn, "nccl.no_effect", "delete the line", "no effect in this file: %s", k.Inert)
 		return
 	}
 	if l.version.Known() && l.version.Compare(k.Since) < 0 {
-		l.add(n, k.Name, Warn, "nccl.too-new", "", "NCCL has the key from %s on; %s ignores it", k.Since, l.version)
+		l.add(n, k.Name, Warn, "nccl.too_new", "", "NCCL has the key from %s on; %s ignores it", k.Since, l.version)
 	}
 	if value == "" {
 		return
@@ -298,7 +302,7 @@ func (l *linter) known(n int, k Key, value string) {
 		}
 	}
 	if k.Name == "NCCL_RAS_ADDR" && !loopback(value) {
-		l.add(n, k.Name, Warn, "nccl.ras-exposed", "listen on localhost", "%s", k.Unfit)
+		l.add(n, k.Name, Warn, "nccl.ras_exposed", "listen on localhost", "%s", k.Unfit)
 		return
 	}
 	if k.Unfit == "" || slices.ContainsFunc(k.Fit, func(fit string) bool { return k.sameValue(fit, value) }) {

@@ -25,7 +25,7 @@ func (s *setting) write(value string) string { return fmt.Sprintf("write %s=%s",
 // judge looks at the value by the kind of its key.
 func (s *setting) judge() {
 	if len(s.value) > maxText {
-		s.add(Error, "nccl.too-long", "", "NCCL cuts the value at %d bytes; it has %d", maxText, len(s.value))
+		s.add(Error, "nccl.too_long", "", "NCCL cuts the value at %d bytes; it has %d", maxText, len(s.value))
 		return
 	}
 	if at := glued(s.value); at >= 0 {
@@ -61,7 +61,7 @@ func (s *setting) judge() {
 		s.file()
 	case CIDR:
 		if _, err := netip.ParsePrefix(s.value); err != nil {
-			s.add(Error, "nccl.bad-value", s.write("192.0.2.0/24, say"), "%s is no ADDRESS/LENGTH: NCCL ignores it", show(s.value))
+			s.add(Error, "nccl.bad_value", s.write("192.0.2.0/24, say"), "%s is no ADDRESS/LENGTH: NCCL ignores it", show(s.value))
 		}
 	}
 }
@@ -86,10 +86,10 @@ func glued(value string) int {
 
 func (s *setting) empty() {
 	if s.key.Empty != "" {
-		s.add(Error, "nccl.empty-value", "delete the line", "an empty value is not the same as none: %s", s.key.Empty)
+		s.add(Error, "nccl.empty_value", "delete the line", "an empty value is not the same as none: %s", s.key.Empty)
 		return
 	}
-	s.add(Info, "nccl.empty-value", "delete the line", "an empty value counts as unset; later lines for the key are ignored")
+	s.add(Info, "nccl.empty_value", "delete the line", "an empty value counts as unset; later lines for the key are ignored")
 }
 
 func quoted(value string) bool {
@@ -127,16 +127,16 @@ func (s *setting) integer() {
 		s.strictBool()
 		return
 	case quoted(s.value):
-		s.add(Error, "nccl.quoted-integer", s.write(strings.Trim(s.value, blanks+`"'`)), "the quotes are part of the value: NCCL reads %s as %d", show(s.value), r.n)
+		s.add(Error, "nccl.quoted_integer", s.write(strings.Trim(s.value, blanks+`"'`)), "the quotes are part of the value: NCCL reads %s as %d", show(s.value), r.n)
 		return
 	case r.digits == "" && slices.Contains(trueWords, word):
-		s.add(Error, "nccl.word-integer", s.write("1"), "the key takes a number: NCCL reads %s as 0", show(s.value))
+		s.add(Error, "nccl.word_integer", s.write("1"), "the key takes a number: NCCL reads %s as 0", show(s.value))
 		return
 	case r.digits == "" && slices.Contains(falseWords, word):
-		s.add(Warn, "nccl.word-integer", s.write("0"), "the key takes a number: NCCL reads %s as 0, as it reads every word", show(s.value))
+		s.add(Warn, "nccl.word_integer", s.write("0"), "the key takes a number: NCCL reads %s as 0, as it reads every word", show(s.value))
 		return
 	case r.digits == "":
-		s.add(Error, "nccl.not-integer", s.write("a number"), "the key takes a number: NCCL reads %s as 0", show(s.value))
+		s.add(Error, "nccl.not_integer", s.write("a number"), "the key takes a number: NCCL reads %s as 0", show(s.value))
 		return
 	case r.overflow:
 		s.add(Error, "nccl.overflow", s.write("a smaller number"), "%s does not fit into 64 bits: NCCL keeps its default", show(s.value))
@@ -145,15 +145,15 @@ func (s *setting) integer() {
 		s.add(Error, "nccl.octal", s.write(strings.TrimLeft(r.digits, "0")), "a leading zero means octal: NCCL reads %s as %d", show(s.value), r.n)
 		return
 	case s.ours && s.value != r.digits:
-		s.add(Error, "nccl.trailing-junk", s.write(r.digits), "the value is not a plain number: NCCL reads %s as %d", show(s.value), r.n)
+		s.add(Error, "nccl.trailing_junk", s.write(r.digits), "the value is not a plain number: NCCL reads %s as %d", show(s.value), r.n)
 		return
 	case rest != "" && r.junk[0] != rest[0] && strings.ContainsAny(rest[:1], "#;/"):
-		s.add(Warn, "nccl.inline-comment", s.write(r.digits), "NCCL has no comments after a value; it reads %d here, a string would take the comment in", r.n)
+		s.add(Warn, "nccl.inline_comment", s.write(r.digits), "NCCL has no comments after a value; it reads %d here, a string would take the comment in", r.n)
 	case rest != "":
-		s.add(Error, "nccl.trailing-junk", s.write("a plain number"), "NCCL reads %s as %d and ignores %s", show(s.value), r.n, show(rest))
+		s.add(Error, "nccl.trailing_junk", s.write("a plain number"), "NCCL reads %s as %d and ignores %s", show(s.value), r.n, show(rest))
 		return
 	case s.value != r.digits:
-		s.add(Info, "nccl.blank-around-equals", s.write(r.digits), "NCCL ignores the blanks around an integer; a string would keep them")
+		s.add(Info, "nccl.blank_around_equals", s.write(r.digits), "NCCL ignores the blanks around an integer; a string would keep them")
 	}
 	s.inRange(r.n)
 }
@@ -161,7 +161,7 @@ func (s *setting) integer() {
 // strictBool judges a flag for the strict parser: 1, T, TRUE, 0, F, FALSE.
 func (s *setting) strictBool() {
 	if !slices.ContainsFunc([]string{"0", "1", "t", "f", "true", "false"}, func(word string) bool { return strings.EqualFold(word, s.value) }) {
-		s.add(Error, "nccl.bad-value", s.write("0 or 1"), "from %s on NCCL takes 0, 1, true or false here and keeps its default on %s", s.key.Strict, show(s.value))
+		s.add(Error, "nccl.bad_value", s.write("0 or 1"), "from %s on NCCL takes 0, 1, true or false here and keeps its default on %s", s.key.Strict, show(s.value))
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *setting) inRange(n int64) {
 	if k.Min == 0 && k.Max == 1 { // a flag: most are true when not 0
 		severity = Warn
 	}
-	s.add(severity, "nccl.out-of-range", fix, "NCCL documents %d to %d; %d is not checked when the file is read", k.Min, k.Max, n)
+	s.add(severity, "nccl.out_of_range", fix, "NCCL documents %d to %d; %d is not checked when the file is read", k.Min, k.Max, n)
 }
 
 // text judges what no string survives. It is false if there is no use in
@@ -187,13 +187,13 @@ func (s *setting) text() bool {
 	}
 	switch {
 	case trimmed == "":
-		s.add(severity, "nccl.blank-around-equals", "delete the line", "the value is nothing but blanks, which is not the same as empty")
+		s.add(severity, "nccl.blank_around_equals", "delete the line", "the value is nothing but blanks, which is not the same as empty")
 	case quoted(trimmed):
-		s.add(severity, "nccl.quoted-string", s.write(strings.Trim(trimmed, `"'`)), "the quotes are part of the value: NCCL uses %s", show(s.value))
+		s.add(severity, "nccl.quoted_string", s.write(strings.Trim(trimmed, `"'`)), "the quotes are part of the value: NCCL uses %s", show(s.value))
 	case comment(s.value) > 0:
-		s.add(severity, "nccl.inline-comment", s.write(strings.Trim(s.value[:comment(s.value)], blanks)), "NCCL has no comments after a value: it uses %s", show(s.value))
+		s.add(severity, "nccl.inline_comment", s.write(strings.Trim(s.value[:comment(s.value)], blanks)), "NCCL has no comments after a value: it uses %s", show(s.value))
 	case trimmed != s.value:
-		s.add(severity, "nccl.blank-around-equals", s.write(trimmed), "NCCL trims nothing: it uses %s", show(s.value))
+		s.add(severity, "nccl.blank_around_equals", s.write(trimmed), "NCCL trims nothing: it uses %s", show(s.value))
 	default:
 		return true
 	}
@@ -215,10 +215,10 @@ func (s *setting) word() {
 	if k.Kind == Level && s.value[0] >= '0' && s.value[0] <= '9' {
 		n := atoi(s.value)
 		names := []string{"LOC", "PIX", "PXB", "PHB", "SYS", "SYS"}
-		s.add(Info, "nccl.old-level", s.write(names[min(n, len(names)-1)]), "numbers are the old way to write a distance; %s is %s", show(s.value), names[min(n, len(names)-1)])
+		s.add(Info, "nccl.old_level", s.write(names[min(n, len(names)-1)]), "numbers are the old way to write a distance; %s is %s", show(s.value), names[min(n, len(names)-1)])
 		return
 	}
-	s.add(Error, "nccl.bad-value", s.write(strings.Join(k.Values, ", ")), "%s is none of %s: NCCL does as if it were not set", show(s.value), strings.Join(k.Values, ", "))
+	s.add(Error, "nccl.bad_value", s.write(strings.Join(k.Values, ", ")), "%s is none of %s: NCCL does as if it were not set", show(s.value), strings.Join(k.Values, ", "))
 }
 
 // tokens judges a list of words.
@@ -235,13 +235,13 @@ func (s *setting) tokens(list string) {
 		case token == "":
 		case isValue && trimmed == token:
 		case isValue:
-			s.add(Error, "nccl.list-blank", s.write(strings.Join(strings.Fields(s.value), "")), "NCCL trims nothing: %s is not recognised", show(token))
+			s.add(Error, "nccl.list_blank", s.write(strings.Join(strings.Fields(s.value), "")), "NCCL trims nothing: %s is not recognised", show(token))
 			return
 		case strings.HasPrefix(trimmed, "^"):
-			s.add(Error, "nccl.repeated-prefix", s.write("one ^ before the whole list"), "'^' counts at the beginning only: %s is not recognised", show(token))
+			s.add(Error, "nccl.repeated_prefix", s.write("one ^ before the whole list"), "'^' counts at the beginning only: %s is not recognised", show(token))
 			return
 		default:
-			s.add(Error, "nccl.bad-value", s.write("words of "+strings.Join(s.key.Values, sep)), "%s is none of %s", show(token), strings.Join(s.key.Values, ", "))
+			s.add(Error, "nccl.bad_value", s.write("words of "+strings.Join(s.key.Values, sep)), "%s is none of %s", show(token), strings.Join(s.key.Values, ", "))
 			return
 		}
 	}
@@ -256,7 +256,7 @@ func (s *setting) tuning() {
 	}
 	perCollective := Version{2, 24, 0}
 	if s.version.Known() && s.version.Compare(perCollective) < 0 {
-		s.add(Error, "nccl.bad-value", s.write("one list for all collectives"), "lists per collective are read from %s on; %s takes the whole for words it does not know", perCollective, s.version)
+		s.add(Error, "nccl.bad_value", s.write("one list for all collectives"), "lists per collective are read from %s on; %s takes the whole for words it does not know", perCollective, s.version)
 		return
 	}
 	for i, part := range strings.Split(s.value, ";") {
@@ -266,9 +266,9 @@ func (s *setting) tuning() {
 		case !ok && i == 0:
 			s.tokens(part)
 		case !ok:
-			s.add(Error, "nccl.bad-value", "", "only the first list may stand without a collective: NCCL fails on %s", show(part))
+			s.add(Error, "nccl.bad_value", "", "only the first list may stand without a collective: NCCL fails on %s", show(part))
 		case !slices.Contains(collectives, strings.ToLower(collective)):
-			s.add(Error, "nccl.bad-value", "", "%s is none of the collectives %s: NCCL fails on it", show(collective), strings.Join(collectives, ", "))
+			s.add(Error, "nccl.bad_value", "", "%s is none of the collectives %s: NCCL fails on it", show(collective), strings.Join(collectives, ", "))
 		default:
 			s.tokens(list)
 		}
@@ -279,7 +279,7 @@ func (s *setting) tuning() {
 func (s *setting) file() {
 	switch {
 	case s.value[0] == '~' || strings.Contains(s.value, "$"):
-		s.add(Error, "nccl.not-expanded", s.write("the whole path"), "NCCL expands neither ~ nor variables: it uses %s", show(s.value))
+		s.add(Error, "nccl.not_expanded", s.write("the whole path"), "NCCL expands neither ~ nor variables: it uses %s", show(s.value))
 		return
 	case s.ours || s.key.Missing == "" || s.key.Kind == Library && !strings.Contains(s.value, "/"):
 		return
@@ -292,7 +292,7 @@ func (s *setting) file() {
 	case !known:
 		s.add(Info, "nccl.file", "", "%s must exist where the job runs, containers included: otherwise %s", show(s.value), s.key.Missing)
 	case !exists:
-		s.add(Error, "nccl.file-missing", "install the file, or delete the line", "%s does not exist: %s", show(s.value), s.key.Missing)
+		s.add(Error, "nccl.file_missing", "install the file, or delete the line", "%s does not exist: %s", show(s.value), s.key.Missing)
 	}
 }
 
@@ -315,17 +315,17 @@ func (s *setting) listShape(list List) bool {
 	fix := s.write(lead + strings.Join(clean, ","))
 	switch {
 	case len(list.Items) == 0 && list.Exclude:
-		s.add(Error, "nccl.empty-list", "delete the line", "the list is empty: every device is left out")
+		s.add(Error, "nccl.empty_list", "delete the line", "the list is empty: every device is left out")
 	case len(list.Items) == 0:
-		s.add(Error, "nccl.empty-list", "delete the line", "the list is empty: every device is taken")
+		s.add(Error, "nccl.empty_list", "delete the line", "the list is empty: every device is taken")
 	case blank && len(clean) == 1:
-		s.add(Error, "nccl.list-blank", fix, "a blank is part of the name: %s matches nothing", show(list.Items[0].Name))
+		s.add(Error, "nccl.list_blank", fix, "a blank is part of the name: %s matches nothing", show(list.Items[0].Name))
 	case blank:
-		s.add(Error, "nccl.list-blank", fix, "a blank is part of a name: names after a comma and a blank match nothing")
+		s.add(Error, "nccl.list_blank", fix, "a blank is part of a name: names after a comma and a blank match nothing")
 	case repeated:
-		s.add(Error, "nccl.repeated-prefix", fix, "'^' and '=' count at the beginning of the list only; a later one is part of a name, which matches nothing")
+		s.add(Error, "nccl.repeated_prefix", fix, "'^' and '=' count at the beginning of the list only; a later one is part of a name, which matches nothing")
 	case list.Dropped > 0:
-		s.add(Error, "nccl.list-too-long", "", "NCCL keeps %d names and ignores the last %d", len(list.Items), list.Dropped)
+		s.add(Error, "nccl.list_too_long", "", "NCCL keeps %d names and ignores the last %d", len(list.Items), list.Dropped)
 	case s.truncated(list):
 		s.add(Error, "nccl.truncated", "write the file again", "the file ends inside a list, without a newline: %s is cut off", show(list.Items[len(list.Items)-1].Name))
 	default:
@@ -352,10 +352,10 @@ func (s *setting) hcas() {
 	}
 	for _, item := range list.Items {
 		if item.Port == 0 || item.Port < -1 {
-			s.add(Error, "nccl.hca-port", "number ports from 1", "the port of %s is no number above 0: it matches nothing", show(item.Name))
+			s.add(Error, "nccl.hca_port", "number ports from 1", "the port of %s is no number above 0: it matches nothing", show(item.Name))
 		}
 		if item.Rail != -1 && s.version.Known() && s.version.Compare(Version{2, 30, 0}) < 0 {
-			s.add(Warn, "nccl.too-new", "", "rail and plane are read from 2.30 on; %s ignores those of %s", s.version, show(item.Name))
+			s.add(Warn, "nccl.too_new", "", "rail and plane are read from 2.30 on; %s ignores those of %s", s.version, show(item.Name))
 		}
 	}
 	if s.env.HCAs == nil {
@@ -368,10 +368,10 @@ func (s *setting) hcas() {
 		if list.Exclude {
 			severity = Info
 		}
-		s.add(severity, "nccl.hca-missing", "name devices of this node", "no RDMA device of this node matches %s; it has %s", strings.Join(missing, ", "), nameAll(s.env.HCAs))
+		s.add(severity, "nccl.hca_missing", "name devices of this node", "no RDMA device of this node matches %s; it has %s", strings.Join(missing, ", "), nameAll(s.env.HCAs))
 	}
 	for _, w := range wide {
-		s.add(Warn, "nccl.hca-prefix", s.exactFix(list), "a name is a prefix: %s takes %s; a port does not make it exact", w.name, nameAll(w.devices))
+		s.add(Warn, "nccl.hca_prefix", s.exactFix(list), "a name is a prefix: %s takes %s; a port does not make it exact", w.name, nameAll(w.devices))
 	}
 }
 
@@ -383,7 +383,7 @@ func (s *setting) guessPrefixes(list List) {
 	}
 	for _, item := range list.Items {
 		if strings.TrimRight(item.Name, "0123456789") != item.Name {
-			s.add(Info, "nccl.hca-prefix", s.exactFix(list), "a name is a prefix: where there is a %s0, %s takes it too", item.Name, item.Name)
+			s.add(Info, "nccl.hca_prefix", s.exactFix(list), "a name is a prefix: where there is a %s0, %s takes it too", item.Name, item.Name)
 			return
 		}
 	}
@@ -437,7 +437,7 @@ func nameAll(names []string) string {
 
 func (s *setting) interfaces() {
 	if len(s.value) == 1 {
-		s.add(Warn, "nccl.empty-list", "delete the line", "NCCL takes a value of one byte as unset")
+		s.add(Warn, "nccl.empty_list", "delete the line", "NCCL takes a value of one byte as unset")
 		return
 	}
 	list := IfnameList(s.value)
@@ -445,9 +445,9 @@ func (s *setting) interfaces() {
 	present := func(name string) bool { return s.env.Interfaces == nil || slices.Contains(s.env.Interfaces, name) }
 	if len(list.Items) > 0 && list.Selects("lo", -1) && present("lo") {
 		if list.Exclude {
-			s.add(Error, "nccl.loopback-eligible", s.write("^docker,lo,virbr")+", or delete the line", "the value replaces NCCL's own exclusions (docker, lo, virbr): the loopback interface is eligible")
+			s.add(Error, "nccl.loopback_eligible", s.write("^docker,lo,virbr")+", or delete the line", "the value replaces NCCL's own exclusions (docker, lo, virbr): the loopback interface is eligible")
 		} else {
-			s.add(Error, "nccl.loopback-eligible", "name the interface between the nodes", "the loopback interface is taken: nodes cannot reach one another")
+			s.add(Error, "nccl.loopback_eligible", "name the interface between the nodes", "the loopback interface is taken: nodes cannot reach one another")
 		}
 	}
 	if !shape || s.env.Interfaces == nil {
@@ -459,17 +459,17 @@ func (s *setting) interfaces() {
 			return !strings.HasPrefix(name, "docker") && !strings.HasPrefix(name, "virbr")
 		})
 		if len(bridges) > 0 {
-			s.add(Warn, "nccl.bridge-eligible", s.write("^docker,lo,virbr"), "the value replaces NCCL's own exclusions (docker, lo, virbr): %s is eligible", nameAll(bridges))
+			s.add(Warn, "nccl.bridge_eligible", s.write("^docker,lo,virbr"), "the value replaces NCCL's own exclusions (docker, lo, virbr): %s is eligible", nameAll(bridges))
 		}
 		return
 	}
 	switch {
 	case len(missing) == len(list.Items):
-		s.add(Error, "nccl.interface-missing", "name interfaces of this node", "no interface of this node matches %s; it has %s", strings.Join(missing, ", "), nameAll(s.env.Interfaces))
+		s.add(Error, "nccl.interface_missing", "name interfaces of this node", "no interface of this node matches %s; it has %s", strings.Join(missing, ", "), nameAll(s.env.Interfaces))
 	case len(missing) > 0:
-		s.add(Warn, "nccl.interface-missing", "", "no interface of this node matches %s", strings.Join(missing, ", "))
+		s.add(Warn, "nccl.interface_missing", "", "no interface of this node matches %s", strings.Join(missing, ", "))
 	}
 	for _, w := range wide {
-		s.add(Warn, "nccl.interface-prefix", s.exactFix(list), "a name is a prefix: %s takes %s", w.name, nameAll(w.devices))
+		s.add(Warn, "nccl.interface_prefix", s.exactFix(list), "a name is a prefix: %s takes %s", w.name, nameAll(w.devices))
 	}
 }

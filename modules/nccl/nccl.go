@@ -140,7 +140,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	v := node.File.Get(facts, sink.NCCLPath)
 	if file, ok := v.Get(); ok {
-		a.Findings = append(a.Findings, lint(file.Text, version, facts.Inventory)...)
+		a.Findings = append(a.Findings, lint(file.Text, version, settings, facts.Inventory)...)
 	} else {
 		a.Findings = append(a.Findings, plan.Unread("nccl.lines", "what lines of others say", v))
 	}
@@ -165,8 +165,9 @@ func namedFile(key, p string, facts node.Facts) []plan.Finding {
 	return []plan.Finding{f}
 }
 
-// lint judges the lines of a file with what the inventory knows of the node.
-func lint(text string, version ncclconf.Version, inv node.Inventory) []plan.Finding {
+// lint judges the lines of a file with what the inventory knows of the node. settings are
+// those that the block wants.
+func lint(text string, version ncclconf.Version, settings map[string]string, inv node.Inventory) []plan.Finding {
 	env := ncclconf.Env{}
 	if devices, ok := inv.RDMA.Get(); ok && len(devices) > 0 {
 		for _, d := range devices {
@@ -188,6 +189,10 @@ func lint(text string, version ncclconf.Version, inv node.Inventory) []plan.Find
 		}
 		if r.Line > 0 && r.Line <= len(lines) {
 			f.Found = strings.TrimSuffix(lines[r.Line-1], "\r")
+		}
+		if _, ours := settings[r.Key]; ours && f.Severity == plan.Error {
+			// busbar's block wins over the line, which then does no harm.
+			f.Fixable, f.By, f.Effect = true, sink.NCCLPath, plan.Live
 		}
 		findings = append(findings, f)
 	}

@@ -40,12 +40,12 @@ func TestSettings(t *testing.T) {
 			Name: "others set another value", Blocks: timeout, Facts: plantest.Node(file("NCCL_IB_TIMEOUT=18\nX=1")),
 			Texts: map[string]string{sink.NCCLPath: begin + "NCCL_IB_TIMEOUT=22\n" + end + "NCCL_IB_TIMEOUT=18\nX=1"},
 			Want: `
-				drift info nccl.foreign-variable X (/etc/nccl.conf:2)
+				drift info nccl.foreign_variable X (/etc/nccl.conf:2)
 				!drift nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf:1)
 				step write-file:/etc/nccl.conf
 			`,
 			After: `
-				drift info nccl.foreign-variable X (/etc/nccl.conf:5)
+				drift info nccl.foreign_variable X (/etc/nccl.conf:5)
 				drift warn nccl.shadowed NCCL_IB_TIMEOUT (/etc/nccl.conf:4)
 			`,
 		},
@@ -57,23 +57,23 @@ func TestSettings(t *testing.T) {
 			Texts: map[string]string{sink.NCCLPath: begin + "NCCL_IB_TIMEOUT=22\n" + end + "A=1\r\nX=1"},
 			Want: `
 				drift nccl.crlf A (/etc/nccl.conf:1)
-				drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:3)
-				drift info nccl.foreign-variable A (/etc/nccl.conf:1)
-				drift info nccl.foreign-variable X (/etc/nccl.conf:4)
+				!drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:3)
+				drift info nccl.foreign_variable A (/etc/nccl.conf:1)
+				drift info nccl.foreign_variable X (/etc/nccl.conf:4)
 				!drift nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf:2)
 				step write-file:/etc/nccl.conf
 			`,
 			After: `
 				drift nccl.crlf A (/etc/nccl.conf:4)
-				drift info nccl.foreign-variable A (/etc/nccl.conf:4)
-				drift info nccl.foreign-variable X (/etc/nccl.conf:5)
+				drift info nccl.foreign_variable A (/etc/nccl.conf:4)
+				drift info nccl.foreign_variable X (/etc/nccl.conf:5)
 			`,
 		},
 		{
 			Name: "a carriage return is another value for some versions", Blocks: `nccl { settings = { NCCL_SOCKET_IFNAME = "eth0" } }`,
 			Facts: plantest.Node(file("NCCL_SOCKET_IFNAME=eth0\r\n")),
 			Want: `
-				drift nccl.crlf NCCL_SOCKET_IFNAME (/etc/nccl.conf:1)
+				!drift nccl.crlf NCCL_SOCKET_IFNAME (/etc/nccl.conf:1)
 				!drift nccl.setting NCCL_SOCKET_IFNAME (/etc/nccl.conf:1)
 				step write-file:/etc/nccl.conf
 			`,
@@ -112,12 +112,12 @@ func TestSettings(t *testing.T) {
 			Name: "a block that is broken", Blocks: timeout, Facts: plantest.Node(file("X=1\n" + begin + "NCCL_IB_TIMEOUT=22\n")),
 			Want: `
 				drift nccl.block  (/etc/nccl.conf:2)
-				drift info nccl.foreign-variable X (/etc/nccl.conf:1)
+				drift info nccl.foreign_variable X (/etc/nccl.conf:1)
 				unknown nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
 			`,
 			After: `
 				drift nccl.block  (/etc/nccl.conf:2)
-				drift info nccl.foreign-variable X (/etc/nccl.conf:1)
+				drift info nccl.foreign_variable X (/etc/nccl.conf:1)
 				unknown nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
 			`,
 		},
@@ -230,12 +230,12 @@ func TestNames(t *testing.T) {
 		{
 			Name: "names are prefixes", Blocks: `nccl { version = "2.26.2" }`, Facts: f.WithInventory(inv),
 			Want: `
-				drift warn nccl.hca-prefix NCCL_IB_HCA (/etc/nccl.conf:1)
-				drift warn nccl.interface-prefix NCCL_SOCKET_IFNAME (/etc/nccl.conf:2)
+				drift warn nccl.hca_prefix NCCL_IB_HCA (/etc/nccl.conf:1)
+				drift warn nccl.interface_prefix NCCL_SOCKET_IFNAME (/etc/nccl.conf:2)
 			`,
 			After: `
-				drift warn nccl.hca-prefix NCCL_IB_HCA (/etc/nccl.conf:1)
-				drift warn nccl.interface-prefix NCCL_SOCKET_IFNAME (/etc/nccl.conf:2)
+				drift warn nccl.hca_prefix NCCL_IB_HCA (/etc/nccl.conf:1)
+				drift warn nccl.interface_prefix NCCL_SOCKET_IFNAME (/etc/nccl.conf:2)
 			`,
 		},
 	})

@@ -1,0 +1,70 @@
+# What a newcomer needs: make run, make test. Go, gcc and make must be there; the
+# rest is fetched.
+
+GO      ?= go
+BIN     := bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+DATE    ?= $(shell git log -1 --format=%cI 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
+
+# Flags for go test; CI adds -v so that skipped tests show.
+TESTFLAGS ?=
+
+.PHONY: build run test check-format vet lint unit bench fuzz clean
+
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/busbar ./cmd/busbar
+
+# Drift is an answer, not a failure of make.
+run: build
+	@echo "== this machine, with the profile that fits"
+	@$(BIN)/busbar plan || test $$? -lt 64
+	@echo
+	@echo "== the built-in recording of an HGX H100 node that has drifted"
+	@$(BIN)/busbar plan --node example:hgx-h100-drifted || test $$? -lt 64
+
+test: check-format vet lint unit
+
+check-format:
+	@echo "== gofmt"
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "gofmt would change:"; echo "$$bad"; exit 1; }
+	@echo "== busbar fmt"
+	@$(GO) run ./cmd/busbar fmt --check profiles/stock/*.hcl
+
+vet:
+	@echo "== go vet"
+	@$(GO) vet ./...
+
+lint: $(GOLANGCI)
+	@echo "== golangci-lint"
+	@$(GOLANGCI) run ./...
+
+$(GOLANGCI):
+	@echo "== building golangci-lint $(GOLANGCI_VERSION) (once)"
+	@GOBIN=$(CURDIR)/$(BIN) GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv $(BIN)/golangci-lint $@
+
+# Unit tests, goldens, the import graph and the seeds of the fuzz targets.
+unit:
+	@echo "== go test -race"
+	@$(GO) test -race $(TESTFLAGS) ./...
+
+bench: build
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Every fuzz target for FUZZTIME each.
+FUZZTIME ?= 30s
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "== $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done
+
+clean:
+	rm -rf $(BIN)

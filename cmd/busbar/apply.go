@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"busbar/apply"
+	"busbar/plan"
+	"busbar/report"
+)
+
+func newApply(c *console) *cobra.Command {
+	var t target
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "apply [PROFILE]",
+		Short: "Bring this node into the state that a profile describes",
+		Long: `Bring this node into the state that a profile describes, and judge it again
+afterwards. Each step is an ensure: a run that was ended half-way is repeated by
+the next one.
+
+Without PROFILE it is /etc/busbar/node.hcl. On a terminal apply asks; elsewhere
+it needs --yes. SIGTERM, SIGINT and SIGHUP end a run after the running step.
+
+Exit codes: 0 as wanted, 3 as wanted after a reboot, 2 something is not as wanted
+that no step puts right, 4 applied in part, 5 done and yet not as wanted, 6 another
+run holds the lock, 8 something that matters could not be read, 1 declined or an
+error, 64 usage, 77 needs root, 78 invalid profile.`,
+		Example:           "  busbar apply hgx-h100-roce\n  busbar apply --yes --root /mnt/image /etc/busbar/node.hcl",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: t.completeProfiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A reader of the outputs that goes away, like a terminal, must not end a run half-way.
+			signal.Ignore(syscall.SIGPIPE)
+			ctx, stop := signal.NotifyContext(cmd.Context(), endings()...)
+			defer stop()
+			return c.apply(ctx, &t, args, yes)
+		},
+	}
+	t.addFlags(cmd, false)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// endings are the signals that end a run, less those that whoever started it had
+// ignored, as nohup(1) does.
+func endings() []os.Signal {
+	all := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
+func (c *console) apply(ctx context.Context, t *target, args []string, yes bool) error {
+	ask, err := c.approval(yes)
+	if err != nil {
+		return err
+	}
+	reader, err := t.reader(c)
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		if _, err := t.nodeProfile(); err != nil {
+			return &exit{plan.ExitUsage, fmt.Errorf("which profile? None was named, and %w", err)}
+		}
+	}
+	p, err := t.choose(c, args, reader.Inventory(ctx), true)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		if err := t.writableByOthers(p.files()); err != nil {
+			return &exit{plan.ExitBadProfile, err}
+		}
+	}
+	planner := newPlanner()
+	var planned apply.Planned
+	result, err := apply.Run(ctx, apply.Options{
+		Root: t.root, Reader: reader, Observer: report.NewProgress(c.err, c.style(c.err)),
+		Plan: func(ctx context.Context) (apply.Planned, error) {
+			var err error
+			planned, err = judge(ctx, c, planner, p.profile, reader, reader.Inventory(ctx))
+			return planned, err
+		},
+		Approve: func(approved plan.Plan) (bool, error) {
+			return ask(report.NewDocument("apply", report.NodeOf(planned.Facts, ""), p.view, approved))
+		},
+	})
+	if err != nil {
+		return &exit{result.ExitCode, err}
+	}
+	doc := report.NewDocument("apply", report.NodeOf(result.Final.Facts, ""), p.view, result.Final.Plan).WithRun(ran(result), result.ExitCode)
+	return ended(doc.ExitCode, c.result(
+		func(w io.Writer, s report.Style) error { return report.WriteRun(w, doc, s) },
+		func(w io.Writer) error { return report.WriteJSON(w, doc) },
+	))
+}
+
+// approval is how a plan is approved: by --yes, or by whoever sits at the terminal.
+func (c *console) approval(yes bool) (func(report.Document) (bool, error), error) {
+	if yes {
+		return func(report.Document) (bool, error) { return true, nil }, nil
+	}
+	in, ok := c.in.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return nil, &exit{plan.ExitUsage, fmt.Errorf("there is no terminal to ask at: look at busbar plan, then apply --yes")}
+	}
+	return func(doc report.Document) (bool, error) {
+		if err := report.WritePlan(c.err, doc, c.style(c.err)); err != nil {
+			return false, err
+		}
+		fmt.Fprint(c.err, "\nDo this? [y/N] ")
+		answer, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil {
+			return false, fmt.Errorf("reading the answer: %w", err)
+		}
+		answer = strings.ToLower(strings.TrimSpace(answer))
+		return answer == "y" || answer == "yes", nil
+	}, nil
+}
+
+// ran is a run as its view has it.
+func ran(r apply.Result) report.Run {
+	run := report.Run{StartedAt: r.StartedAt, EndedAt: r.EndedAt, Passes: r.Passes, Interrupted: r.Interrupted, Stopped: r.Stopped}
+	for _, s := range r.Steps {
+		step := report.RunStep{Step: s.Step, Status: s.Outcome, Took: s.Took}
+		if s.Err != nil {
+			step.Error = s.Err.Error()
+		}
+		run.Steps = append(run.Steps, step)
+	}
+	return run
+}

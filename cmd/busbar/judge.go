@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	securejoin "github.com/cyphar/filepath-securejoin"
+	"github.com/spf13/cobra"
+
+	"busbar/apply"
+	"busbar/checks"
+	"busbar/modules"
+	"busbar/node"
+	"busbar/node/example"
+	"busbar/node/live"
+	"busbar/plan"
+	"busbar/plan/sink"
+	"busbar/profiles"
+	"busbar/report"
+)
+
+// nodeProfile is what is used when no profile is named.
+const nodeProfile = "/etc/busbar/node.hcl"
+
+// examplePrefix marks a built-in recording in --node.
+const examplePrefix = "example:"
+
+// profileDirs are searched before the profiles that come with busbar.
+var profileDirs = []string{"/etc/busbar/profiles.d", "/etc/busbar/profiles", "/usr/share/busbar/profiles"}
+
+func types() []plan.Type { return append(modules.All(), checks.All()...) }
+
+func newPlanner() *plan.Planner { return plan.NewPlanner(types(), sink.All()) }
+
+// target is what the flags of plan, verify and apply say about node and profile.
+type target struct {
+	root        string
+	nodes       []string
+	assignments []string
+}
+
+func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
+	flags := cmd.Flags()
+	flags.StringVar(&t.root, "root", "/", "judge the system whose root file system lies in `DIR`, which does not run")
+	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
+	if recordings {
+		flags.StringArrayVar(&t.nodes, "node", nil, "judge a recording, `FILE` or example:NAME, instead of this machine; may be repeated")
+		cmd.MarkFlagsMutuallyExclusive("root", "node")
+		// The flag was declared just above.
+		_ = cmd.RegisterFlagCompletionFunc("node", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			for _, name := range example.Names() {
+				names = append(names, examplePrefix+name)
+			}
+			return names, cobra.ShellCompDirectiveDefault
+		})
+	}
+}
+
+// loader finds profiles for the node below t.root.
+func (t *target) loader() *profiles.Loader {
+	l := &profiles.Loader{Types: types(), Assignments: t.assignments}
+	for _, dir := range profileDirs {
+		dir = filepath.Join(t.root, dir)
+		l.Dirs = append(l.Dirs, profiles.Dir{Path: dir, FS: profileDir{t, dir}})
+	}
+	l.Dirs = append(l.Dirs, profiles.Stock())
+	return l
+}
+
+// profileDir is a directory of profiles of the node.
+type profileDir struct {
+	t   *target
+	dir string
+}
+
+// Open opens a file or directory, and nothing that could hang.
+func (d profileDir) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	p := d.t.inside(filepath.Join(d.dir, name))
+	info, err := os.Stat(p)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: p, Err: errors.New("is no regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(p)
+}
+
+// inside is where a file of the node can be opened: the links of a tree lead to files
+// inside it.
+func (t *target) inside(p string) string {
+	rest, ok := strings.CutPrefix(p, t.root+"/")
+	if !ok || t.root == "/" {
+		return p
+	}
+	if resolved, err := securejoin.SecureJoin(t.root, rest); err == nil {
+		return resolved
+	}
+	return p // opening it tells what is wrong
+}
+
+// nodeProfile is the node's own profile, and an error when there is none. A link that
+// leads nowhere is one.
+func (t *target) nodeProfile() (file string, err error) {
+	file = filepath.Join(t.root, nodeProfile)
+	_, err = os.Lstat(filepath.Join(t.inside(filepath.Dir(file)), filepath.Base(file)))
+	return file, err
+}
+
+// reader reads the machine, or the tree below t.root, which is an absolute path without
+// links from then on.
+func (t *target) reader(c *console) (node.Reader, error) {
+	if t.root == "" {
+		return nil, &exit{plan.ExitUsage, errors.New("--root is empty")} // an unset variable in a script is not /
+	}
+	root, err := filepath.Abs(t.root)
+	if err == nil {
+		root, err = filepath.EvalSymlinks(root)
+	}
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = os.Stat(root); err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", root)
+		}
+	}
+	if err != nil {
+		return nil, &exit{plan.ExitError, fmt.Errorf("--root: %w", err)}
+	}
+	t.root = root
+	return live.New(live.Options{Root: root, Running: root == "/", SSHConnection: c.getenv("SSH_CONNECTION")}), nil
+}
+
+// recording opens what --node names.
+func recording(name string) (node.Reader, error) {
+	var r io.ReadCloser
+	var err error
+	if builtIn, ok := strings.CutPrefix(name, examplePrefix); ok {
+		r, err = example.Open(builtIn)
+	} else {
+		r, err = openFile(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	facts, err := node.ReadRecording(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return node.Recorded{Facts: facts}, nil
+}
+
+// openFile opens a file or a pipe, and says in words that something is neither.
+func openFile(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory", name)
+	}
+	return os.Open(name)
+}
+
+// chosen is a profile with how it came to be used.
+type chosen struct {
+	profile *profiles.Profile
+	view    report.Profile
+}
+
+// files are those that decide what the profile says, those that come with busbar left out.
+func (p chosen) files() []string {
+	files := p.profile.Files()
+	if p.view.File != "" && p.view.File != "-" {
+		files = append(files, p.view.File)
+	}
+	return files
+}
+
+// choose loads the profile that is named, or else the one that fits.
+func (t *target) choose(c *console, args []string, inv node.Inventory, ofThisMachine bool) (chosen, error) {
+	l := t.loader()
+	if len(args) > 0 {
+		p, file, diags := t.named(c, l, args[0])
+		if err := c.diagnose(diags); err != nil {
+			return chosen{}, err
+		}
+		return chosen{p, report.Profile{Name: p.Name, File: file, ChosenBy: report.Named}}, nil
+	}
+	if ofThisMachine {
+		if file, err := t.nodeProfile(); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return t.choose(c, []string{file}, inv, false)
+		}
+	}
+	return t.matching(c, l, inv)
+}
+
+// named loads a profile by its name, or from a file where the name looks like one.
+func (t *target) named(c *console, l *profiles.Loader, name string) (p *profiles.Profile, file string, diags profiles.Diagnostics) {
+	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".hcl") {
+		p, diags = l.Load(name)
+		return p, "", diags
+	}
+	src, err := c.readProfile(t.inside(name))
+	if err != nil {
+		return nil, name, profiles.Diagnostics{{Severity: profiles.DiagnosticError, Summary: "The profile cannot be read", Detail: err.Error()}}
+	}
+	p, diags = l.LoadText(name, src)
+	return p, name, diags
+}
+
+// matching chooses among the profiles that say which nodes they are for.
+func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (chosen, error) {
+	var all []*profiles.Profile
+	for _, name := range l.Names() {
+		p, diags := l.Load(name)
+		if err := c.diagnose(diags); err != nil {
+			return chosen{}, err
+		}
+		all = append(all, p)
+	}
+	name, err := profiles.Choose(all, inv)
+	if err != nil {
+		return chosen{}, &exit{plan.ExitUsage, fmt.Errorf("%w; name the profile", err)}
+	}
+	view := report.Profile{Name: name, ChosenBy: report.Matched}
+	if name == profiles.Baseline {
+		view.ChosenBy = report.Default
+	}
+	i := slices.IndexFunc(all, func(p *profiles.Profile) bool { return p.Name == name })
+	return chosen{all[i], view}, nil
+}
+
+// diagnose shows diagnostics; the error ends a command whose profile holds none.
+func (c *console) diagnose(diags profiles.Diagnostics) error {
+	if len(diags) > 0 {
+		var err error
+		if c.json {
+			err = writeJSON(c.err, struct {
+				Diagnostics profiles.Diagnostics `json:"diagnostics"`
+			}{diags})
+		} else {
+			style := c.style(c.err)
+			err = profiles.WriteText(c.err, diags, style.Width, style.Color)
+		}
+		if err != nil {
+			return &exit{plan.ExitError, fmt.Errorf("writing diagnostics: %w", err)}
+		}
+	}
+	if diags.HasErrors() {
+		return &exit{code: plan.ExitBadProfile}
+	}
+	return nil
+}
+
+// judge evaluates a profile over an inventory, reads what its blocks ask for, and plans.
+func judge(ctx context.Context, c *console, planner *plan.Planner, p *profiles.Profile, reader node.Reader, inv node.Inventory) (apply.Planned, error) {
+	evaluation, diags := p.Evaluate(inv)
+	if err := c.diagnose(diags); err != nil {
+		return apply.Planned{}, err
+	}
+	facts := reader.Read(ctx, inv, planner.Queries(evaluation.Blocks, inv))
+	return apply.Planned{Plan: planner.Plan(evaluation.Blocks, facts, evaluation.Findings...), Facts: facts}, nil
+}
+
+// writableByOthers refuses files that others than root can change, or replace by
+// changing a directory or a link on the way to them.
+func (t *target) writableByOthers(files []string) error {
+	for _, file := range files {
+		way, err := t.wayTo(file)
+		if err != nil {
+			return err
+		}
+		for _, step := range way {
+			mode := step.info.Mode()
+			owner, ok := step.info.Sys().(*syscall.Stat_t)
+			open := mode.Perm()&0o022 != 0 && mode&fs.ModeSymlink == 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0)
+			if ok && owner.Uid != 0 || open {
+				return fmt.Errorf("%s can be changed by others than root (%s), and decides what apply does as root: chown root and chmod go-w %s", step.path, mode, step.path)
+			}
+		}
+	}
+	return nil
+}
+
+// wayStep is a file, directory or link on the way to a file.
+type wayStep struct {
+	path string
+	info fs.FileInfo
+}
+
+// maxLinks is how many links the kernel follows on one way (path_resolution(7)).
+const maxLinks = 40
+
+// wayTo is everything that is looked at to find a file, the file itself last. As for
+// inside, the links of a tree do not lead out of it.
+func (t *target) wayTo(file string) ([]wayStep, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	root := "/"
+	if strings.HasPrefix(file, t.root+"/") {
+		root = t.root
+	}
+	var way []wayStep
+	at, rest, links := "/", strings.Split(file, "/"), 0
+	for len(rest) > 0 {
+		p := filepath.Join(at, rest[0]) // "" at the beginning is /
+		if strings.HasPrefix(root, p+"/") && strings.HasPrefix(at, root) {
+			p = root // .. in the root
+		}
+		info, err := os.Lstat(p)
+		if err != nil {
+			return nil, err
+		}
+		way = append(way, wayStep{p, info})
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at, rest = p, rest[1:]
+			continue
+		}
+		if links++; links > maxLinks {
+			return nil, &fs.PathError{Op: "open", Path: file, Err: syscall.ELOOP}
+		}
+		target, err := os.Readlink(p)
+		if err != nil {
+			return nil, err
+		}
+		if filepath.IsAbs(target) {
+			at = root
+		}
+		rest = append(strings.Split(target, "/"), rest[1:]...)
+	}
+	return way, nil
+}
