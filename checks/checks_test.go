@@ -81,7 +81,7 @@ func TestChecks(t *testing.T) {
 			`,
 		},
 		{
-			Name: "one GPU is missing", Blocks: `check "gpus" "all" { count = 2 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0"), Says: []string{"1 GPU on the PCI bus: 0000:1b:00.0, wanted is 2"},
+			Name: "one GPU is missing", Blocks: `check "gpus" "all" { count = 2 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0"), Says: []string{"1 GPU on the PCI bus, wanted is 2"},
 			Want: `
 				drift gpus.count gpus (/sys/bus/pci/devices)
 			`,

@@ -49,12 +49,16 @@ func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		want, _ := count.AsBigFloat().Int64()
 		f.Want, good = strconv.FormatInt(want, 10), int64(len(gpus)) == want
 	}
-	f.Summary = fmt.Sprintf("%d GPUs on the PCI bus: %s", len(gpus), addressList(gpus))
-	if len(gpus) == 1 {
-		f.Summary = "1 GPU on the PCI bus: " + addressList(gpus)
-	}
-	if len(gpus) == 0 {
+	switch len(gpus) {
+	case 0:
 		f.Summary = "no GPU on the PCI bus"
+	case 1:
+		f.Summary = "1 GPU on the PCI bus"
+	default:
+		f.Summary = fmt.Sprintf("%d GPUs on the PCI bus", len(gpus))
+	}
+	if len(gpus) > 0 {
+		f.Found += ": " + addressList(gpus)
 	}
 	if !good {
 		f.Status = plan.Drift

@@ -110,7 +110,7 @@ func Apply(text string, settings []Setting) (string, error) {
 	keys := map[string]bool{}
 	for _, s := range settings {
 		if problem := unwritable(s); problem != "" {
-			return "", fmt.Errorf("nccl.conf setting %s: %s", show(s.Key), problem)
+			return "", fmt.Errorf("nccl.conf setting %s: %s", Show(s.Key), problem)
 		}
 		if keys[s.Key] {
 			return "", fmt.Errorf("nccl.conf setting %s is given twice", s.Key)

@@ -71,7 +71,7 @@ func Int(value string) (n int64, exact bool, note string) {
 	case r.octal:
 		return r.n, false, fmt.Sprintf("a leading zero means octal: NCCL reads %d", r.n)
 	case r.junk != "":
-		return r.n, false, fmt.Sprintf("NCCL reads %d and ignores %s", r.n, show(r.junk))
+		return r.n, false, fmt.Sprintf("NCCL reads %d and ignores %s", r.n, Show(r.junk))
 	case r.blank:
 		return r.n, false, fmt.Sprintf("NCCL reads %d and ignores the blanks before it", r.n)
 	}

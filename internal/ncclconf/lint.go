@@ -112,8 +112,8 @@ func (l *linter) add(line int, key string, severity Severity, id, fix, format st
 // possible says whether the NCCL at hand may belong to a band.
 func (l *linter) possible(b Band) bool { return slices.Contains(l.version.Bands(), b) }
 
-// show quotes text from a file, cut to what fits on a line.
-func show(s string) string {
+// Show quotes text from a file for a message, cut to what fits on a line.
+func Show(s string) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%q...", s[:77])
 	}
@@ -156,7 +156,7 @@ func (l *linter) line(n int, raw string, inBlock bool) {
 		}
 	}
 	if len(key) > maxText {
-		l.add(n, show(key), Error, "nccl.too_long", "", "NCCL cuts the key at %d bytes", maxText)
+		l.add(n, Show(key), Error, "nccl.too_long", "", "NCCL cuts the key at %d bytes", maxText)
 		return
 	}
 	l.keyValue(n, key, value, complete, inBlock)
@@ -186,7 +186,7 @@ func (l *linter) noEquals(n int, text string) {
 		name = strings.TrimPrefix(name, word)
 	}
 	if strings.HasPrefix(name, prefix) {
-		l.add(n, "", Error, "nccl.no_equals", "write KEY=VALUE without blanks", "NCCL skips a line without '=': %s sets nothing", show(words))
+		l.add(n, "", Error, "nccl.no_equals", "write KEY=VALUE without blanks", "NCCL skips a line without '=': %s sets nothing", Show(words))
 		return
 	}
 	l.add(n, "", Info, "nccl.no_equals", "", "NCCL skips a line without '='")
@@ -230,17 +230,17 @@ func (l *linter) keyText(n int, key, value string) bool {
 	case key == "":
 		l.add(n, "", Warn, "nccl.empty_key", "delete the line", "the line has no key, and sets nothing")
 	case strings.HasPrefix(trimmed, "#") && name != key:
-		l.add(n, key, Info, "nccl.comment", "begin the line with '#'", "a comment is one only when '#' is the first byte of the line; NCCL sets the variable %s, which harms nothing", show(key))
+		l.add(n, key, Info, "nccl.comment", "begin the line with '#'", "a comment is one only when '#' is the first byte of the line; NCCL sets the variable %s, which harms nothing", Show(key))
 	case hasBOM:
-		l.add(n, key, l.lost(name), "nccl.bom", "write the file without a byte order mark", "the byte order mark becomes part of the key: NCCL sets %s, not %s", show(key), name)
+		l.add(n, key, l.lost(name), "nccl.bom", "write the file without a byte order mark", "the byte order mark becomes part of the key: NCCL sets %s, not %s", Show(key), name)
 	case exported:
-		l.add(n, key, l.lost(name), "nccl.export", fix, "the file is no shell script: NCCL sets a variable called %s, not %s", show(key), name)
+		l.add(n, key, l.lost(name), "nccl.export", fix, "the file is no shell script: NCCL sets a variable called %s, not %s", Show(key), name)
 	case strings.TrimRight(key, blanks) != key:
-		l.add(n, key, l.lost(name), "nccl.blank_around_equals", fix, "NCCL trims nothing: it sets a variable called %s, not %s", show(key), name)
+		l.add(n, key, l.lost(name), "nccl.blank_around_equals", fix, "NCCL trims nothing: it sets a variable called %s, not %s", Show(key), name)
 	case trimmed != key:
-		l.add(n, key, l.lost(name), "nccl.leading_blank", fix, "NCCL trims nothing: it sets a variable called %s, not %s", show(key), name)
+		l.add(n, key, l.lost(name), "nccl.leading_blank", fix, "NCCL trims nothing: it sets a variable called %s, not %s", Show(key), name)
 	case strings.Contains(key, prefix) && !(strings.HasPrefix(key, prefix) && isName(key)):
-		l.add(n, key, Error, "nccl.odd_key", "write one KEY=VALUE a line", "NCCL sets a variable called %s", show(key))
+		l.add(n, key, Error, "nccl.odd_key", "write one KEY=VALUE a line", "NCCL sets a variable called %s", Show(key))
 	default:
 		return true
 	}
@@ -261,9 +261,9 @@ func (l *linter) duplicate(n int, key, value string, first definition, inBlock b
 	case value == first.value:
 		l.add(n, key, Info, "nccl.duplicate", "delete the line", "line %d sets the same value already", first.line)
 	case first.inBlock && !inBlock:
-		l.add(n, key, Warn, "nccl.shadowed", "delete the line", "busbar's block sets %s on line %d, and the first line wins: %s is ignored", show(first.value), first.line, show(value))
+		l.add(n, key, Warn, "nccl.shadowed", "delete the line", "busbar's block sets %s on line %d, and the first line wins: %s is ignored", Show(first.value), first.line, Show(value))
 	default:
-		l.add(n, key, Error, "nccl.duplicate", fmt.Sprintf("delete this line, or line %d", first.line), "the first line wins: NCCL uses %s of line %d and ignores %s", show(first.value), first.line, show(value))
+		l.add(n, key, Error, "nccl.duplicate", fmt.Sprintf("delete this line, or line %d", first.line), "the first line wins: NCCL uses %s of line %d and ignores %s", Show(first.value), first.line, Show(value))
 	}
 }
 
@@ -272,7 +272,7 @@ func (l *linter) unknown(n int, key string) {
 	meant := Suggest(key)
 	switch {
 	case meant != "":
-		l.add(n, key, Warn, "nccl.mistyped_key", fmt.Sprintf("write %s, if that is meant", meant), "NCCL has no %s; did you mean %s?", show(key), meant)
+		l.add(n, key, Warn, "nccl.mistyped_key", fmt.Sprintf("write %s, if that is meant", meant), "NCCL has no %s; did you mean %s?", Show(key), meant)
 	case strings.HasPrefix(key, prefix):
 		l.add(n, key, Info, "nccl.plugin_key", "", "not one of NCCL's own keys; a plugin may read it")
 	case strings.HasPrefix(key, "LD_"):

@@ -30,7 +30,7 @@ func (s *setting) judge() {
 	}
 	if at := glued(s.value); at >= 0 {
 		s.add(Error, "nccl.glued", "begin a new line before "+s.value[at:],
-			"two settings stand on one line: the value is %s, and what follows is not set", show(s.value))
+			"two settings stand on one line: the value is %s, and what follows is not set", Show(s.value))
 		return
 	}
 	if s.value == "" {
@@ -61,7 +61,7 @@ func (s *setting) judge() {
 		s.file()
 	case CIDR:
 		if _, err := netip.ParsePrefix(s.value); err != nil {
-			s.add(Error, "nccl.bad_value", s.write("192.0.2.0/24, say"), "%s is no ADDRESS/LENGTH: NCCL ignores it", show(s.value))
+			s.add(Error, "nccl.bad_value", s.write("192.0.2.0/24, say"), "%s is no ADDRESS/LENGTH: NCCL ignores it", Show(s.value))
 		}
 	}
 }
@@ -127,30 +127,30 @@ func (s *setting) integer() {
 		s.strictBool()
 		return
 	case quoted(s.value):
-		s.add(Error, "nccl.quoted_integer", s.write(strings.Trim(s.value, blanks+`"'`)), "the quotes are part of the value: NCCL reads %s as %d", show(s.value), r.n)
+		s.add(Error, "nccl.quoted_integer", s.write(strings.Trim(s.value, blanks+`"'`)), "the quotes are part of the value: NCCL reads %s as %d", Show(s.value), r.n)
 		return
 	case r.digits == "" && slices.Contains(trueWords, word):
-		s.add(Error, "nccl.word_integer", s.write("1"), "the key takes a number: NCCL reads %s as 0", show(s.value))
+		s.add(Error, "nccl.word_integer", s.write("1"), "the key takes a number: NCCL reads %s as 0", Show(s.value))
 		return
 	case r.digits == "" && slices.Contains(falseWords, word):
-		s.add(Warn, "nccl.word_integer", s.write("0"), "the key takes a number: NCCL reads %s as 0, as it reads every word", show(s.value))
+		s.add(Warn, "nccl.word_integer", s.write("0"), "the key takes a number: NCCL reads %s as 0, as it reads every word", Show(s.value))
 		return
 	case r.digits == "":
-		s.add(Error, "nccl.not_integer", s.write("a number"), "the key takes a number: NCCL reads %s as 0", show(s.value))
+		s.add(Error, "nccl.not_integer", s.write("a number"), "the key takes a number: NCCL reads %s as 0", Show(s.value))
 		return
 	case r.overflow:
-		s.add(Error, "nccl.overflow", s.write("a smaller number"), "%s does not fit into 64 bits: NCCL keeps its default", show(s.value))
+		s.add(Error, "nccl.overflow", s.write("a smaller number"), "%s does not fit into 64 bits: NCCL keeps its default", Show(s.value))
 		return
 	case r.octal:
-		s.add(Error, "nccl.octal", s.write(strings.TrimLeft(r.digits, "0")), "a leading zero means octal: NCCL reads %s as %d", show(s.value), r.n)
+		s.add(Error, "nccl.octal", s.write(strings.TrimLeft(r.digits, "0")), "a leading zero means octal: NCCL reads %s as %d", Show(s.value), r.n)
 		return
 	case s.ours && s.value != r.digits:
-		s.add(Error, "nccl.trailing_junk", s.write(r.digits), "the value is not a plain number: NCCL reads %s as %d", show(s.value), r.n)
+		s.add(Error, "nccl.trailing_junk", s.write(r.digits), "the value is not a plain number: NCCL reads %s as %d", Show(s.value), r.n)
 		return
 	case rest != "" && r.junk[0] != rest[0] && strings.ContainsAny(rest[:1], "#;/"):
 		s.add(Warn, "nccl.inline_comment", s.write(r.digits), "NCCL has no comments after a value; it reads %d here, a string would take the comment in", r.n)
 	case rest != "":
-		s.add(Error, "nccl.trailing_junk", s.write("a plain number"), "NCCL reads %s as %d and ignores %s", show(s.value), r.n, show(rest))
+		s.add(Error, "nccl.trailing_junk", s.write("a plain number"), "NCCL reads %s as %d and ignores %s", Show(s.value), r.n, Show(rest))
 		return
 	case s.value != r.digits:
 		s.add(Info, "nccl.blank_around_equals", s.write(r.digits), "NCCL ignores the blanks around an integer; a string would keep them")
@@ -161,7 +161,7 @@ func (s *setting) integer() {
 // strictBool judges a flag for the strict parser: 1, T, TRUE, 0, F, FALSE.
 func (s *setting) strictBool() {
 	if !slices.ContainsFunc([]string{"0", "1", "t", "f", "true", "false"}, func(word string) bool { return strings.EqualFold(word, s.value) }) {
-		s.add(Error, "nccl.bad_value", s.write("0 or 1"), "from %s on NCCL takes 0, 1, true or false here and keeps its default on %s", s.key.Strict, show(s.value))
+		s.add(Error, "nccl.bad_value", s.write("0 or 1"), "from %s on NCCL takes 0, 1, true or false here and keeps its default on %s", s.key.Strict, Show(s.value))
 	}
 }
 
@@ -189,11 +189,11 @@ func (s *setting) text() bool {
 	case trimmed == "":
 		s.add(severity, "nccl.blank_around_equals", "delete the line", "the value is nothing but blanks, which is not the same as empty")
 	case quoted(trimmed):
-		s.add(severity, "nccl.quoted_string", s.write(strings.Trim(trimmed, `"'`)), "the quotes are part of the value: NCCL uses %s", show(s.value))
+		s.add(severity, "nccl.quoted_string", s.write(strings.Trim(trimmed, `"'`)), "the quotes are part of the value: NCCL uses %s", Show(s.value))
 	case comment(s.value) > 0:
-		s.add(severity, "nccl.inline_comment", s.write(strings.Trim(s.value[:comment(s.value)], blanks)), "NCCL has no comments after a value: it uses %s", show(s.value))
+		s.add(severity, "nccl.inline_comment", s.write(strings.Trim(s.value[:comment(s.value)], blanks)), "NCCL has no comments after a value: it uses %s", Show(s.value))
 	case trimmed != s.value:
-		s.add(severity, "nccl.blank_around_equals", s.write(trimmed), "NCCL trims nothing: it uses %s", show(s.value))
+		s.add(severity, "nccl.blank_around_equals", s.write(trimmed), "NCCL trims nothing: it uses %s", Show(s.value))
 	default:
 		return true
 	}
@@ -215,10 +215,10 @@ func (s *setting) word() {
 	if k.Kind == Level && s.value[0] >= '0' && s.value[0] <= '9' {
 		n := atoi(s.value)
 		names := []string{"LOC", "PIX", "PXB", "PHB", "SYS", "SYS"}
-		s.add(Info, "nccl.old_level", s.write(names[min(n, len(names)-1)]), "numbers are the old way to write a distance; %s is %s", show(s.value), names[min(n, len(names)-1)])
+		s.add(Info, "nccl.old_level", s.write(names[min(n, len(names)-1)]), "numbers are the old way to write a distance; %s is %s", Show(s.value), names[min(n, len(names)-1)])
 		return
 	}
-	s.add(Error, "nccl.bad_value", s.write(strings.Join(k.Values, ", ")), "%s is none of %s: NCCL does as if it were not set", show(s.value), strings.Join(k.Values, ", "))
+	s.add(Error, "nccl.bad_value", s.write(strings.Join(k.Values, ", ")), "%s is none of %s: NCCL does as if it were not set", Show(s.value), strings.Join(k.Values, ", "))
 }
 
 // tokens judges a list of words.
@@ -235,13 +235,13 @@ func (s *setting) tokens(list string) {
 		case token == "":
 		case isValue && trimmed == token:
 		case isValue:
-			s.add(Error, "nccl.list_blank", s.write(strings.Join(strings.Fields(s.value), "")), "NCCL trims nothing: %s is not recognised", show(token))
+			s.add(Error, "nccl.list_blank", s.write(strings.Join(strings.Fields(s.value), "")), "NCCL trims nothing: %s is not recognised", Show(token))
 			return
 		case strings.HasPrefix(trimmed, "^"):
-			s.add(Error, "nccl.repeated_prefix", s.write("one ^ before the whole list"), "'^' counts at the beginning only: %s is not recognised", show(token))
+			s.add(Error, "nccl.repeated_prefix", s.write("one ^ before the whole list"), "'^' counts at the beginning only: %s is not recognised", Show(token))
 			return
 		default:
-			s.add(Error, "nccl.bad_value", s.write("words of "+strings.Join(s.key.Values, sep)), "%s is none of %s", show(token), strings.Join(s.key.Values, ", "))
+			s.add(Error, "nccl.bad_value", s.write("words of "+strings.Join(s.key.Values, sep)), "%s is none of %s", Show(token), strings.Join(s.key.Values, ", "))
 			return
 		}
 	}
@@ -266,9 +266,9 @@ func (s *setting) tuning() {
 		case !ok && i == 0:
 			s.tokens(part)
 		case !ok:
-			s.add(Error, "nccl.bad_value", "", "only the first list may stand without a collective: NCCL fails on %s", show(part))
+			s.add(Error, "nccl.bad_value", "", "only the first list may stand without a collective: NCCL fails on %s", Show(part))
 		case !slices.Contains(collectives, strings.ToLower(collective)):
-			s.add(Error, "nccl.bad_value", "", "%s is none of the collectives %s: NCCL fails on it", show(collective), strings.Join(collectives, ", "))
+			s.add(Error, "nccl.bad_value", "", "%s is none of the collectives %s: NCCL fails on it", Show(collective), strings.Join(collectives, ", "))
 		default:
 			s.tokens(list)
 		}
@@ -279,7 +279,7 @@ func (s *setting) tuning() {
 func (s *setting) file() {
 	switch {
 	case s.value[0] == '~' || strings.Contains(s.value, "$"):
-		s.add(Error, "nccl.not_expanded", s.write("the whole path"), "NCCL expands neither ~ nor variables: it uses %s", show(s.value))
+		s.add(Error, "nccl.not_expanded", s.write("the whole path"), "NCCL expands neither ~ nor variables: it uses %s", Show(s.value))
 		return
 	case s.ours || s.key.Missing == "" || s.key.Kind == Library && !strings.Contains(s.value, "/"):
 		return
@@ -290,9 +290,9 @@ func (s *setting) file() {
 	}
 	switch {
 	case !known:
-		s.add(Info, "nccl.file", "", "%s must exist where the job runs, containers included: otherwise %s", show(s.value), s.key.Missing)
+		s.add(Info, "nccl.file", "", "%s must exist where the job runs, containers included: otherwise %s", Show(s.value), s.key.Missing)
 	case !exists:
-		s.add(Error, "nccl.file_missing", "install the file, or delete the line", "%s does not exist: %s", show(s.value), s.key.Missing)
+		s.add(Error, "nccl.file_missing", "install the file, or delete the line", "%s does not exist: %s", Show(s.value), s.key.Missing)
 	}
 }
 
@@ -319,7 +319,7 @@ func (s *setting) listShape(list List) bool {
 	case len(list.Items) == 0:
 		s.add(Error, "nccl.empty_list", "delete the line", "the list is empty: every device is taken")
 	case blank && len(clean) == 1:
-		s.add(Error, "nccl.list_blank", fix, "a blank is part of the name: %s matches nothing", show(list.Items[0].Name))
+		s.add(Error, "nccl.list_blank", fix, "a blank is part of the name: %s matches nothing", Show(list.Items[0].Name))
 	case blank:
 		s.add(Error, "nccl.list_blank", fix, "a blank is part of a name: names after a comma and a blank match nothing")
 	case repeated:
@@ -327,7 +327,7 @@ func (s *setting) listShape(list List) bool {
 	case list.Dropped > 0:
 		s.add(Error, "nccl.list_too_long", "", "NCCL keeps %d names and ignores the last %d", len(list.Items), list.Dropped)
 	case s.truncated(list):
-		s.add(Error, "nccl.truncated", "write the file again", "the file ends inside a list, without a newline: %s is cut off", show(list.Items[len(list.Items)-1].Name))
+		s.add(Error, "nccl.truncated", "write the file again", "the file ends inside a list, without a newline: %s is cut off", Show(list.Items[len(list.Items)-1].Name))
 	default:
 		return true
 	}
@@ -352,10 +352,10 @@ func (s *setting) hcas() {
 	}
 	for _, item := range list.Items {
 		if item.Port == 0 || item.Port < -1 {
-			s.add(Error, "nccl.hca_port", "number ports from 1", "the port of %s is no number above 0: it matches nothing", show(item.Name))
+			s.add(Error, "nccl.hca_port", "number ports from 1", "the port of %s is no number above 0: it matches nothing", Show(item.Name))
 		}
 		if item.Rail != -1 && s.version.Known() && s.version.Compare(Version{2, 30, 0}) < 0 {
-			s.add(Warn, "nccl.too_new", "", "rail and plane are read from 2.30 on; %s ignores those of %s", s.version, show(item.Name))
+			s.add(Warn, "nccl.too_new", "", "rail and plane are read from 2.30 on; %s ignores those of %s", s.version, Show(item.Name))
 		}
 	}
 	if s.env.HCAs == nil {

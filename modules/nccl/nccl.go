@@ -190,8 +190,8 @@ func lint(text string, version ncclconf.Version, settings map[string]string, inv
 		if r.Line > 0 && r.Line <= len(lines) {
 			f.Found = strings.TrimSuffix(lines[r.Line-1], "\r")
 		}
-		if _, ours := settings[r.Key]; ours && f.Severity == plan.Error {
-			// busbar's block wins over the line, which then does no harm.
+		if _, ours := settings[r.Key]; ours && f.Severity == plan.Error && r.ID != "nccl.duplicate" {
+			// busbar's block wins over the line, which then does no harm. (A duplicate stays one.)
 			f.Fixable, f.By, f.Effect = true, sink.NCCLPath, plan.Live
 		}
 		findings = append(findings, f)

@@ -57,7 +57,7 @@ func TestSettings(t *testing.T) {
 			Texts: map[string]string{sink.NCCLPath: begin + "NCCL_IB_TIMEOUT=22\n" + end + "A=1\r\nX=1"},
 			Want: `
 				drift nccl.crlf A (/etc/nccl.conf:1)
-				!drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:3)
+				drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:3)
 				drift info nccl.foreign_variable A (/etc/nccl.conf:1)
 				drift info nccl.foreign_variable X (/etc/nccl.conf:4)
 				!drift nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf:2)

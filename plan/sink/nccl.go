@@ -124,7 +124,7 @@ func ncclFinding(id string, c plan.Contribution, now ncclconf.File) plan.Finding
 			wrong = "is not set"
 		case reading.Entries[i].Value != c.Value:
 			e := reading.Entries[i]
-			wrong = fmt.Sprintf("is %q", e.Value)
+			wrong = "is " + ncclconf.Show(e.Value)
 			f.Found, f.Source.Line = strings.TrimRight(e.Raw, "\r\n"), e.Line
 		default:
 			continue
@@ -136,6 +136,6 @@ func ncclFinding(id string, c plan.Contribution, now ncclconf.File) plan.Finding
 		return f
 	}
 	f.Status, f.Fixable = plan.Drift, true
-	f.Summary = fmt.Sprintf("%s %s, wanted is %q", c.Key, wrong, c.Value)
+	f.Summary = fmt.Sprintf("%s %s, wanted is %s", c.Key, wrong, ncclconf.Show(c.Value))
 	return f
 }
