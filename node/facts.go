@@ -100,10 +100,7 @@ func (f Facts) Restrict(queries []Query) Facts {
 
 // With returns a copy of f in which the given answers replace older ones.
 func (f Facts) With(answers ...Answer) Facts {
-	f.answers = maps.Clone(f.answers)
-	if f.answers == nil {
-		f.answers = map[Query]any{}
-	}
+	f.answers = f.copyAnswers()
 	for _, a := range answers {
 		f.answers[a.Query] = a.value
 	}
@@ -121,11 +118,18 @@ func (f Facts) Queries() []Query {
 	return slices.SortedFunc(maps.Keys(f.answers), CompareQueries)
 }
 
-// Merge returns f with all answers of g added.
+// Merge returns f with all answers of g added; they replace those of f.
 func (f Facts) Merge(g Facts) Facts {
-	f.answers = maps.Clone(f.answers)
+	f.answers = f.copyAnswers()
 	maps.Copy(f.answers, g.answers)
 	return f
+}
+
+func (f Facts) copyAnswers() map[Query]any {
+	if f.answers == nil {
+		return map[Query]any{}
+	}
+	return maps.Clone(f.answers)
 }
 
 // Raw is the answer to q as a Value of its kind, nil when there is none. It is for

@@ -1,10 +1,6 @@
 package node
 
-import (
-	"encoding/json"
-
-	"busbar/internal/confdir"
-)
+import "busbar/internal/confdir"
 
 // The kinds of queries. Readers answer them, block types ask for them.
 var (
@@ -61,7 +57,7 @@ var (
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
-var decoders = map[string]func([]byte) (any, error){
+var decoders = map[string]func(valueJSON) (any, error){
 	Sysctl.name:           decode[string],
 	SysctlFiles.name:      decode[[]confdir.File],
 	Module.name:           decode[ModuleState],
@@ -84,9 +80,9 @@ var decoders = map[string]func([]byte) (any, error){
 	RDMAPort.name:         decode[RDMAPortState],
 }
 
-func decode[T any](data []byte) (any, error) {
+func decode[T any](in valueJSON) (any, error) {
 	var v Value[T]
-	err := json.Unmarshal(data, &v)
+	err := v.decode(in)
 	return v, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,8 +61,9 @@ func WriteRecording(w io.Writer, f Facts) error {
 }
 
 // ReadRecording reads what WriteRecording wrote. A newer minor version and
-// unknown kinds are accepted and ignored; a newer major, a cut-off or otherwise
-// unreadable recording is an error that says so, with the line where it stopped.
+// unknown kinds and fields are accepted and ignored; a newer major, a cut-off or
+// otherwise unreadable recording is an error that says so, with the line where it stopped
+// and the field.
 func ReadRecording(r io.Reader) (Facts, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxRecording+1))
 	if err != nil {
@@ -84,76 +86,174 @@ func ReadRecording(r io.Reader) (Facts, error) {
 		return Facts{}, err
 	}
 	answers := make([]Answer, 0, len(in.Answers))
-	for _, a := range in.Answers {
+	for i, a := range in.Answers {
 		decode, known := decoders[a.Kind]
 		if !known {
 			continue
 		}
-		raw, err := json.Marshal(valueJSON{Value: a.Value, Reason: a.Reason, Needs: a.Needs, Source: a.Source})
+		value, err := decode(valueJSON{Value: a.Value, Reason: a.Reason, Needs: a.Needs, Source: a.Source})
 		if err != nil {
-			return Facts{}, fmt.Errorf("the answer to %s: %w", Query{a.Kind, a.Key}, err)
-		}
-		value, err := decode(raw)
-		if err != nil {
-			return Facts{}, fmt.Errorf("the answer to %s: %w", Query{a.Kind, a.Key}, err)
+			return Facts{}, explain(data, err, "answers", strconv.Itoa(i))
 		}
 		answers = append(answers, Answer{Query: Query{a.Kind, a.Key}, value: value})
 	}
+	observed := in.ObservedAt.UTC()
+	if year := observed.Year(); year < 0 || year > 9999 {
+		return Facts{}, fmt.Errorf("field observed_at: %s is in year %d in UTC", in.ObservedAt.Format(time.RFC3339), year)
+	}
 	in.Inventory.sort()
-	return NewFacts(in.Inventory, in.ObservedAt, answers), nil
+	return NewFacts(in.Inventory, observed, answers), nil
 }
 
 func checkVersion(v string) error {
 	if v == "" {
 		return errors.New("this is no busbar recording: it has no format_version")
 	}
-	major, _, ok := strings.Cut(v, ".")
-	n, err := strconv.Atoi(major)
-	if !ok || err != nil {
+	major, minor, ok := strings.Cut(v, ".")
+	n, err1 := strconv.ParseUint(major, 10, 32)
+	_, err2 := strconv.ParseUint(minor, 10, 32)
+	if !ok || err1 != nil || err2 != nil {
 		return fmt.Errorf("format_version %q is not MAJOR.MINOR", v)
 	}
 	own, _, _ := strings.Cut(RecordingVersion, ".")
-	if m, _ := strconv.Atoi(own); n > m {
+	if m, _ := strconv.ParseUint(own, 10, 32); n > m {
 		return fmt.Errorf("the recording has format %s, this busbar reads up to %s.x: use a newer busbar", v, own)
 	}
 	return nil
 }
 
-// unmarshal adds the line to JSON errors, and says in words that the text was cut off.
 func unmarshal(data []byte, into any) error {
-	err := json.Unmarshal(data, into)
+	if err := json.Unmarshal(data, into); err != nil {
+		return explain(data, err)
+	}
+	return nil
+}
+
+// explain says in words, with the line, why data is no recording, or why the value at place in it is none.
+func explain(data []byte, err error, place ...string) error {
 	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
+	var wrong *json.UnmarshalTypeError
 	switch {
-	case err == nil:
-		return nil
+	case len(bytes.TrimSpace(data)) == 0:
+		return errors.New("the recording is cut off: it is empty")
 	case errors.As(err, &syntax):
-		line := lineAt(data, syntax.Offset)
-		if syntax.Offset >= int64(len(bytes.TrimRight(data, " \t\r\n"))) {
-			return fmt.Errorf("line %d: the recording is cut off", line)
+		if errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(new(json.RawMessage)), io.ErrUnexpectedEOF) {
+			return fmt.Errorf("line %d: the recording is cut off", lineAt(data, int64(len(data))))
 		}
-		return fmt.Errorf("line %d: not a recording: %w", line, err)
-	case errors.As(err, &kind):
-		return fmt.Errorf("line %d: field %s: found a %s", lineAt(data, kind.Offset), kind.Field, kind.Value)
+		return fmt.Errorf("line %d: not a recording: %w", lineAt(data, syntax.Offset-1), err)
+	case errors.As(err, &wrong):
+		if wrong.Field != "" {
+			place = append(place, strings.Split(wrong.Field, ".")...)
+		}
+		f := finder{dec: json.NewDecoder(bytes.NewReader(data)), found: wrong.Value}
+		f.dec.UseNumber()
+		f.value(place)
+		line := lineAt(data, f.dec.InputOffset())
+		if len(place) == 0 {
+			return fmt.Errorf("line %d: not a recording: found %s, wanted object", line, wrong.Value)
+		}
+		return fmt.Errorf("line %d: field %s: found %s, wanted %s", line, strings.Join(place, "."), wrong.Value, jsonType(wrong.Type))
 	default:
 		return fmt.Errorf("not a recording: %w", err)
 	}
 }
 
+// finder looks for a value of the wrong type in well-formed JSON. The offset of a
+// json.UnmarshalTypeError does not tell, since Values decode themselves.
+type finder struct {
+	dec   *json.Decoder
+	found string // as in json.UnmarshalTypeError
+}
+
+// value reads the next value, up to the first of the type that was found below the members
+// that place names. Place passes through lists, unless a number in it picks the element.
+func (f *finder) value(place []string) bool {
+	token, err := f.dec.Token()
+	if err != nil {
+		return true
+	}
+	is := "null"
+	switch t := token.(type) {
+	case string:
+		is = "string"
+	case bool:
+		is = "bool"
+	case json.Number:
+		is = "number"
+		if f.found == "number "+t.String() {
+			is = f.found
+		}
+	case json.Delim:
+		is = map[json.Delim]string{'{': "object", '[': "array"}[t]
+	}
+	if len(place) == 0 && is == f.found {
+		return true
+	}
+	if is != "object" && is != "array" {
+		return false
+	}
+	for i := 0; f.dec.More(); i++ {
+		inside, name := place, strconv.Itoa(i)
+		if is == "object" {
+			key, _ := f.dec.Token()
+			name, _ = key.(string)
+		}
+		picks := len(place) > 0 && (is == "object" || isNumber(place[0]))
+		if picks && !strings.EqualFold(name, place[0]) {
+			if f.dec.Decode(new(json.RawMessage)) != nil {
+				return true
+			}
+			continue
+		}
+		if picks {
+			inside = place[1:]
+		}
+		if f.value(inside) {
+			return true
+		}
+	}
+	_, err = f.dec.Token()
+	return err != nil
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
+
+// jsonType is what JSON calls a Go type.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "string"
+	case reflect.Bool:
+		return "bool"
+	case reflect.Slice:
+		return "array"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	default:
+		return "whole number"
+	}
+}
+
+// lineAt is the line, from 1, of the byte at offset.
 func lineAt(data []byte, offset int64) int {
-	offset = min(max(offset, 0), int64(len(data)))
 	return bytes.Count(data[:offset], []byte("\n")) + 1
 }
 
 // sort puts lists of a foreign recording into the order that the package promises.
 func (inv *Inventory) sort() {
 	if list, ok := inv.PCI.Get(); ok {
-		slices.SortFunc(list, func(a, b PCIFunction) int { return cmp.Compare(a.Address, b.Address) })
+		slices.SortStableFunc(list, func(a, b PCIFunction) int { return cmp.Compare(a.Address, b.Address) })
 	}
 	if list, ok := inv.Netdevs.Get(); ok {
-		slices.SortFunc(list, func(a, b Netdev) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(list, func(a, b Netdev) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	if list, ok := inv.RDMA.Get(); ok {
-		slices.SortFunc(list, func(a, b RDMADevice) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(list, func(a, b RDMADevice) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	if list, ok := inv.Protected.Get(); ok {
+		slices.SortStableFunc(list, func(a, b ProtectedNetdev) int { return cmp.Compare(a.Name, b.Name) })
 	}
 }

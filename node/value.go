@@ -3,7 +3,10 @@ package node
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 )
 
 // Source says where a fact was read.
@@ -95,6 +98,9 @@ type valueJSON struct {
 	Source *Source         `json:"source,omitempty"`
 }
 
+// null is JSON's.
+var null = []byte("null")
+
 // MarshalJSON writes {"value", "source"} or {"reason", "needs", "source"}.
 func (v Value[T]) MarshalJSON() ([]byte, error) {
 	out := valueJSON{Needs: v.needs}
@@ -109,6 +115,9 @@ func (v Value[T]) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if reflect.TypeFor[T]().Kind() == reflect.Slice && bytes.Equal(raw, null) {
+		raw = []byte("[]") // a nil list is an empty one, and known
+	}
 	out.Value = raw
 	return json.Marshal(out)
 }
@@ -119,16 +128,27 @@ func (v *Value[T]) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
+	return v.decode(in)
+}
+
+// decode reads a recorded form.
+func (v *Value[T]) decode(in valueJSON) error {
 	*v = Value[T]{reason: in.Reason, needs: in.Needs}
 	if in.Source != nil {
 		v.source = *in.Source
 	}
-	if len(in.Value) == 0 || bytes.Equal(in.Value, []byte("null")) {
+	if len(in.Value) == 0 || bytes.Equal(in.Value, null) {
 		return nil
 	}
-	if err := json.Unmarshal(in.Value, &v.value); err != nil {
+	var value T
+	err := json.Unmarshal(in.Value, &value)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		wrong.Field = strings.TrimSuffix("value."+wrong.Field, ".")
+	}
+	if err != nil {
 		return err
 	}
-	v.known, v.reason = true, ""
+	*v = Known(value, v.source)
 	return nil
 }

@@ -40,7 +40,7 @@ func (e *exit) Unwrap() error { return e.err }
 // run executes one command line and returns the exit code.
 func run(args []string, c *console) int {
 	root := newRoot(c)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	cmd, err := root.ExecuteC()
 	if closeErr := c.close(); err == nil && closeErr != nil {
 		err = &exit{plan.ExitError, closeErr}

@@ -1,0 +1,242 @@
+package node_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"busbar/node"
+)
+
+func known[T any](v T) node.Value[T] { return node.Known(v, node.Source{Path: "/sys"}) }
+
+// text is a Value on one word or sentence.
+func text[T any](v node.Value[T]) any {
+	got, ok := v.Get()
+	switch {
+	case ok:
+		return got
+	case v.Needs() != "":
+		return "? " + v.Reason() + " (" + v.Needs() + ")"
+	default:
+		return "? " + v.Reason()
+	}
+}
+
+func TestGPUs(t *testing.T) {
+	inv := node.Inventory{PCI: known([]node.PCIFunction{
+		{Address: "0000:00:01.0", Vendor: "8086", Device: "352a", Class: "060400"},
+		{Address: "0000:02:00.0", Vendor: "1a03", Device: "2000", Class: "030000"},                // another vendor's VGA
+		{Address: "0000:1b:00.0", Vendor: "10de", Device: "2330", Class: "030200", NUMANode: 1},   // 3D controller
+		{Address: "0000:2b:00.0", Vendor: "10de", Device: "2204", Class: "030000", NUMANode: -1},  // VGA
+		{Address: "0000:2b:00.1", Vendor: "10de", Device: "1aef", Class: "040300", NUMANode: -1},  // its audio function
+		{Address: "0000:83:00.0", Vendor: "10de", Device: "22a3", Class: "068000", NUMANode: -1},  // NVSwitch
+		{Address: "0000:a1:00.0", Vendor: "15b3", Device: "a2dc", Class: "020000", NUMANode: -1}}, // NIC
+	)}
+	gpus := inv.GPUs()
+	want := []node.GPU{{Address: "0000:1b:00.0", PCIID: "10de:2330", NUMANode: 1}, {Address: "0000:2b:00.0", PCIID: "10de:2204", NUMANode: -1}}
+	if diff := cmp.Diff(want, value(gpus)); diff != "" || gpus.Source().Path != "/sys" {
+		t.Errorf("(-want +got):\n%s%s", diff, gpus.Source())
+	}
+	for _, p := range value(inv.PCI) {
+		if got, want := p.IsNVSwitch(), p.Address == "0000:83:00.0"; got != want {
+			t.Errorf("%s: IsNVSwitch is %v", p.Address, got)
+		}
+	}
+	if none := (node.Inventory{PCI: known([]node.PCIFunction{})}).GPUs(); !none.IsKnown() || value(none) == nil {
+		t.Errorf("an empty bus: %+v", say(none))
+	}
+}
+
+func TestUnknownPCI(t *testing.T) {
+	inv := node.Inventory{PCI: node.Unknown[[]node.PCIFunction]("permission denied", node.Source{Path: "/sys/bus/pci/devices"})}
+	want := said{Reason: "permission denied", Source: node.Source{Path: "/sys/bus/pci/devices"}}
+	want.Value = []node.GPU(nil)
+	if diff := cmp.Diff(want, say(inv.GPUs())); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+	want.Value = []node.NIC(nil)
+	if diff := cmp.Diff(want, say(inv.NICs())); diff != "" {
+		t.Errorf("NICs (-want +got):\n%s", diff)
+	}
+}
+
+// nic is a NIC with its Values on one word.
+type nic struct {
+	NIC                                string
+	Netdev, RDMA, LinkLayer, Protected any
+}
+
+func TestNICs(t *testing.T) {
+	const ethernet, infiniband = "Ethernet", "InfiniBand"
+	rdma := func(name, pci string, ports ...node.RDMADevicePort) node.RDMADevice {
+		return node.RDMADevice{Name: name, PCI: pci, Ports: ports}
+	}
+	port := func(n int, netdev string, layer node.Value[string]) node.RDMADevicePort {
+		return node.RDMADevicePort{Port: n, Netdev: netdev, LinkLayer: layer}
+	}
+	function := func(address, class string) node.PCIFunction {
+		return node.PCIFunction{Address: address, Vendor: "15b3", Device: "1021", Class: class, Driver: "mlx5_core"}
+	}
+	const a, b = "0000:1b:00.0", "0000:1b:00.1"
+	noDriver := function(a, "020000")
+	noDriver.Driver = ""
+	vf := function(b, "020000")
+	vf.PhysicalFunction = a
+	for _, tt := range []struct {
+		name string
+		inv  node.Inventory
+		want []nic
+	}{
+		{
+			"two ports, a function each", node.Inventory{
+				PCI: known([]node.PCIFunction{function(a, "020700"), function(b, "020000")}),
+				Netdevs: known([]node.Netdev{
+					{Name: "eth1", Type: node.ARPHardwareEthernet, PCI: b, Port: 1},
+					{Name: "ib0", Type: node.ARPHardwareInfiniBand, PCI: a, Port: 1}, {Name: "lo", Type: node.ARPHardwareLoopback},
+				}),
+				RDMA:      known([]node.RDMADevice{rdma("mlx5_0", a, port(1, "ib0", known(infiniband))), rdma("mlx5_1", b, port(1, "eth1", known(ethernet)))}),
+				Protected: known([]node.ProtectedNetdev{{Name: "eth1", Reason: "carries the default route"}}),
+			},
+			[]nic{{a, "ib0", "mlx5_0", infiniband, false}, {b, "eth1", "mlx5_1", ethernet, true}},
+		},
+		{
+			"two ports, one function (ConnectX-3), one without a network device", node.Inventory{
+				PCI:       known([]node.PCIFunction{function(a, "020700")}),
+				Netdevs:   known([]node.Netdev{{Name: "eth2", Type: node.ARPHardwareEthernet, PCI: a, Port: 2}}),
+				RDMA:      known([]node.RDMADevice{rdma("mlx4_0", a, port(1, "", known(infiniband)), port(2, "eth2", known(ethernet)))}),
+				Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{
+				{a, "? the NIC has no network device although driver mlx5_core is bound to it", "mlx4_0", infiniband, "? the NIC has no network device although driver mlx5_core is bound to it"},
+				{a + "/2", "eth2", "mlx4_0", ethernet, false},
+			},
+		},
+		{
+			"virtual functions and what is no NIC are left out", node.Inventory{
+				PCI: known([]node.PCIFunction{{Address: "0000:00:00.0", Vendor: "8086", Class: "060000"}, function(a, "020000"), vf, {Address: "0000:2b:00.0", Vendor: "10de", Class: "030200"}}),
+				Netdevs: known([]node.Netdev{
+					{Name: "eth0", Type: node.ARPHardwareEthernet, PCI: a, Port: 1},
+					{Name: "eth0v0", Type: node.ARPHardwareEthernet, PCI: b, Port: 1},
+				}),
+				RDMA: known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{a, "eth0", "? the NIC has no RDMA device (rdma-devices)", ethernet, false}},
+		},
+		{
+			"rxe stands on a network device", node.Inventory{
+				PCI: known([]node.PCIFunction{function(a, "020000"), function(b, "020000")}),
+				Netdevs: known([]node.Netdev{
+					{Name: "eth0", Type: node.ARPHardwareEthernet, PCI: a, Port: 1}, {Name: "eth1", Type: node.ARPHardwareEthernet, PCI: b, Port: 1},
+				}),
+				RDMA:      known([]node.RDMADevice{rdma("rxe0", "", port(1, "eth1", known(ethernet)))}),
+				Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{a, "eth0", "? the NIC has no RDMA device (rdma-devices)", ethernet, false}, {b, "eth1", "rxe0", ethernet, false}},
+		},
+		{
+			"no driver", node.Inventory{
+				PCI: known([]node.PCIFunction{noDriver}), Netdevs: known([]node.Netdev{}), RDMA: known([]node.RDMADevice{rdma("rxe0", "", port(1, "", known(ethernet)))}),
+				Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{
+				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
+				"? the NIC has no network device: no driver is bound to it", "? the NIC has no network device: no driver is bound to it",
+			}},
+		},
+		{
+			"the driver did not answer: the network device's type tells the link layer", node.Inventory{
+				PCI:       known([]node.PCIFunction{function(a, "020700")}),
+				Netdevs:   known([]node.Netdev{{Name: "ib0", Type: node.ARPHardwareInfiniBand, PCI: a, Port: 1}}),
+				RDMA:      known([]node.RDMADevice{rdma("mlx5_0", a, port(1, "", node.Unknown[string]("no answer within 2s", node.Source{})))}),
+				Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{a, "ib0", "mlx5_0", infiniband, false}},
+		},
+		{
+			"neither tells the link layer", node.Inventory{
+				PCI:       known([]node.PCIFunction{function(a, "020700")}),
+				Netdevs:   known([]node.Netdev{{Name: "odd0", Type: 5, PCI: a, Port: 1}}),
+				RDMA:      known([]node.RDMADevice{rdma("mlx5_0", a, port(1, "", node.Unknown[string]("no answer within 2s", node.Source{})))}),
+				Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{a, "odd0", "mlx5_0", "? no answer within 2s", false}},
+		},
+		{
+			"an odd network device", node.Inventory{
+				PCI:     known([]node.PCIFunction{function(a, "020000")}),
+				Netdevs: known([]node.Netdev{{Name: "odd0", Type: 5, PCI: a, Port: 1}}),
+				RDMA:    known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{a, "odd0", "? the NIC has no RDMA device (rdma-devices)", "? odd0 has hardware type 5", false}},
+		},
+		{
+			"nothing is known but the bus", node.Inventory{
+				PCI:       known([]node.PCIFunction{function(a, "020000")}),
+				Netdevs:   node.Unknown[[]node.Netdev]("no /sys/class/net", node.Source{}),
+				RDMA:      node.Unknown[[]node.RDMADevice]("no /sys/class/infiniband", node.Source{}),
+				Protected: node.Unknown[[]node.ProtectedNetdev]("no routes", node.Source{}),
+			},
+			[]nic{{a, "? no /sys/class/net", "? no /sys/class/infiniband", "? no /sys/class/net", "? no routes"}},
+		},
+		{
+			"protection is unknown", node.Inventory{
+				PCI:     known([]node.PCIFunction{function(a, "020000")}),
+				Netdevs: known([]node.Netdev{{Name: "eth0", Type: node.ARPHardwareEthernet, PCI: a, Port: 1}}),
+			},
+			[]nic{{a, "eth0", "? not recorded", ethernet, "? not recorded"}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := []nic{}
+			for _, n := range value(tt.inv.NICs()) {
+				if n.PCIID != "15b3:1021" {
+					t.Errorf("%s is %s", n, n.PCIID)
+				}
+				got = append(got, nic{n.String(), text(n.Netdev), text(n.RDMA), text(n.LinkLayer), text(n.Protected)})
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOSIs(t *testing.T) {
+	ubuntu := node.OS{ID: "ubuntu", IDLike: []string{"debian"}}
+	for _, tt := range []struct {
+		ids  []string
+		want bool
+	}{
+		{[]string{"ubuntu"}, true}, {[]string{"fedora", "debian"}, true}, {[]string{"fedora"}, false}, {nil, false},
+	} {
+		if got := ubuntu.Is(tt.ids...); got != tt.want {
+			t.Errorf("Is(%q) is %v", tt.ids, got)
+		}
+	}
+}
+
+func TestMarkerExpects(t *testing.T) {
+	m := node.Marker{BootID: "first", Args: []string{"iommu=pt", "pci=noacs"}}
+	for _, tt := range []struct {
+		name   string
+		m      node.Marker
+		args   []string
+		bootID string
+		want   bool
+	}{
+		{"an earlier boot, all arguments", m, []string{"pci=noacs", "iommu=pt"}, "second", true},
+		{"an earlier boot, one argument", m, []string{"iommu=pt"}, "second", true},
+		{"the same boot", m, []string{"iommu=pt"}, "first", false},
+		{"another argument", m, []string{"iommu=pt", "quiet"}, "second", false},
+		{"another value", m, []string{"iommu=off"}, "second", false},
+		{"unknown boot", m, []string{"iommu=pt"}, "", false},
+		{"no marker", node.Marker{}, []string{"iommu=pt"}, "second", false},
+		{"a marker without a boot", node.Marker{Args: m.Args}, []string{"iommu=pt"}, "second", false},
+		{"no arguments", m, nil, "second", true},
+	} {
+		if got := tt.m.Expects(tt.args, tt.bootID); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}

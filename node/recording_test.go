@@ -1,0 +1,517 @@
+package node_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"busbar/internal/confdir"
+	"busbar/node"
+	"busbar/node/example"
+)
+
+// exact compares what Facts and Values hold, not only what they say.
+var exact = cmp.Exporter(func(t reflect.Type) bool { return t.PkgPath() == "busbar/node" })
+
+func write(t testing.TB, f node.Facts) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := node.WriteRecording(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func read(t testing.TB, text string) node.Facts {
+	t.Helper()
+	f, err := node.ReadRecording(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func recorded(t testing.TB, name string) string {
+	t.Helper()
+	r, err := example.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// declaredKinds are the names of the kinds that kinds.go declares.
+func declaredKinds(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "kinds.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		if index, ok := literal.Type.(*ast.IndexExpr); ok && index.X.(*ast.Ident).Name == "Kind" {
+			name, err := strconv.Unquote(literal.Elts[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+		return true
+	})
+	slices.Sort(names)
+	return names
+}
+
+// answers is one for each kind, every field set.
+func answers() []node.Answer {
+	at := func(path string) node.Source { return node.Source{Path: path, Line: 7} }
+	files := node.Known([]confdir.File{{Path: "/etc/a.conf", Text: "a <b> & c\n\x00\u2028"}, {Path: "/etc/b.conf", Reason: "permission denied"}}, at("/etc"))
+	return []node.Answer{
+		sysctl("kernel.numa_balancing", "0"),
+		node.SysctlFiles.Answer("", files), node.ModulesLoadFiles.Answer("", files), node.ModprobeFiles.Answer("", files),
+		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files),
+		node.LimitsFiles.Answer("", files), node.UnitFiles.Answer("slurmd.service", files),
+		node.Module.Answer("mlx5_ib", node.Known(node.ModuleState{
+			Loaded: true, RefCount: 2, Holders: []string{"ib_ipoib"}, Parameters: map[string]string{"a": "1", "b": ""},
+			Kernels: []node.ModuleOnDisk{
+				{Release: "6.1", Path: "/lib/x.ko", Signed: node.Known(true, at("/lib/x.ko"))},
+				{Release: "6.8", BuiltIn: true, Signed: node.Unknown[bool]("compressed", at("/lib/y.ko"))},
+			},
+		}, at("/sys/module"))),
+		node.ModuleSigning.Answer("", node.Known(node.ModuleSigningState{Enforced: true, Lockdown: "integrity", ModulesDisabled: true}, at("/sys"))),
+		node.CommandLine.Answer("", node.Known("quiet", at("/proc/cmdline"))),
+		node.Boot.Answer("", node.Known(node.BootConfig{
+			Loader: node.LoaderGRUBDebian, Defaults: value(files), References: []node.Reference{{Path: "/x", Exists: true, Text: "y"}, {Path: "/z"}},
+			Generated: "menuentry", GeneratedReason: "/boot: no", UpdateGrub: true,
+		}, at("/etc/default/grub"))),
+		node.IOMMU.Answer("", node.Known(node.IOMMUState{
+			Units: []string{"dmar0"}, Tables: []string{"DMAR"}, MaxAPICID: node.Known(255, at("/proc/cpuinfo")),
+			Groups: []node.IOMMUGroup{{ID: 3, Type: node.Unknown[string]("before 5.11", node.Source{}), Devices: []string{"0000:1b:00.0"}}},
+		}, at("/sys/class/iommu"))),
+		node.File.Answer("/etc/nccl.conf", node.Known(node.FileState{Exists: true, Text: "A=1\r\n"}, at("/etc/nccl.conf"))),
+		node.Path.Answer("/dev/nvidiactl", node.Known(node.PathState{Exists: true, Type: "character-device", Mode: "0666"}, at("/dev/nvidiactl"))),
+		node.Mount.Answer("/etc", node.Known(node.MountState{Point: "/", Type: "ext4", ReadOnly: true, Immutable: "NixOS"}, at("/proc/self/mountinfo"))),
+		node.Unit.Answer("slurmd.service", node.Known(node.UnitState{Load: "loaded", File: "enabled", Active: node.Known("active", node.Source{Call: "D-Bus"}), NeedReload: true}, node.Source{Call: "D-Bus"})),
+		node.ProcLimits.Answer("slurmd.service", node.Known(node.ProcessLimits{Running: true, PID: 9, Command: "slurmd", Text: "Limit\n"}, at("/proc/9/limits"))),
+		node.RDMAPort.Answer("mlx5_0/1", node.Awaiting[node.RDMAPortState]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"})),
+		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{LinkLayer: "Ethernet"}, node.Source{Call: "netlink"})),
+	}
+}
+
+func inventory() node.Inventory {
+	return node.Inventory{
+		Hostname: "gpu-01", Arch: known("x86_64"), Kernel: known("6.8"), OS: known(node.OS{ID: "ubuntu", IDLike: []string{"debian"}, VersionID: "24.04", PrettyName: "Ubuntu"}),
+		DMI:            known(node.DMI{SysVendor: "a", ProductName: "b", ProductVersion: "c", BoardVendor: "d", BoardName: "e", BIOSVendor: "f", BIOSVersion: "g"}),
+		Virtualization: node.Unknown[string]("no /proc", node.Source{Call: "cpuid"}),
+		PCI:            known([]node.PCIFunction{{Address: "0000:1b:00.0", Vendor: "15b3", Device: "1021", SubsystemVendor: "15b3", SubsystemDevice: "0040", Class: "020000", NUMANode: -1, Driver: "mlx5_core", Parent: "0000:1a:00.0", PhysicalFunction: "0000:1b:00.1"}}),
+		Netdevs:        known([]node.Netdev{{Name: "eth0", Type: 1, PCI: "0000:1b:00.0", Port: 1, Lower: []string{"x"}, Up: true, Addresses: []string{"192.0.2.1/24"}}}),
+		RDMA:           known([]node.RDMADevice{{Name: "mlx5_0", PCI: "0000:1b:00.0", Ports: []node.RDMADevicePort{{Port: 1, Netdev: "eth0", LinkLayer: known("Ethernet")}}}}),
+		Routes:         known([]node.Route{{Destination: "default", Devices: []string{"eth0"}}}),
+		Protected:      known([]node.ProtectedNetdev{{Name: "eth0", Reason: "carries the default route"}}),
+		BootID:         known("5a1e"), Uptime: known(90 * time.Minute), Marker: known(node.Marker{FormatVersion: "1.0", BootID: "4b", Args: []string{"iommu=pt"}}), RootDirectory: true,
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	want := node.NewFacts(inventory(), noon, answers())
+	got := read(t, write(t, want))
+	if diff := cmp.Diff(want, got, exact); diff != "" {
+		t.Errorf("written and read again (-want +got):\n%s", diff)
+	}
+}
+
+// Every kind that is declared can be read from a recording, and stands in answers.
+func TestEveryKind(t *testing.T) {
+	kinds := declaredKinds(t)
+	if len(kinds) < 20 || len(slices.Compact(slices.Clone(kinds))) != len(kinds) {
+		t.Fatalf("kinds.go declares %q", kinds)
+	}
+	var text strings.Builder
+	for i, kind := range kinds {
+		if i > 0 {
+			text.WriteString(",")
+		}
+		fmt.Fprintf(&text, `{"kind":%q,"key":"k","reason":"gone"}`, kind)
+	}
+	read := map[string]bool{}
+	for _, q := range readWith(t, text.String()).Queries() {
+		read[q.Kind] = true
+	}
+	tried := map[string]bool{}
+	for _, a := range answers() {
+		tried[a.Query.Kind] = true
+	}
+	if diff := cmp.Diff(kinds, slices.Sorted(maps.Keys(read))); diff != "" {
+		t.Errorf("decoders (-declared +read):\n%s", diff)
+	}
+	if diff := cmp.Diff(kinds, slices.Sorted(maps.Keys(tried))); diff != "" {
+		t.Errorf("answers of this test (-declared +tried):\n%s", diff)
+	}
+}
+
+// readWith reads a recording with answers.
+func readWith(t *testing.T, answers string) node.Facts {
+	t.Helper()
+	return read(t, `{"format_version":"1.0","observed_at":"2026-07-01T12:00:00Z","inventory":{},"answers":[`+answers+`]}`)
+}
+
+// Any text survives, and neither the order of answers nor that of a foreign inventory shows.
+func TestRoundTripOfAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.String()
+		source := rapid.Custom(func(t *rapid.T) node.Source {
+			return node.Source{Path: word.Draw(t, "path"), Call: word.Draw(t, "call"), Line: rapid.Int().Draw(t, "line")}
+		})
+		list := rapid.SliceOfDistinct(rapid.Custom(func(t *rapid.T) node.Answer {
+			key, at := word.Draw(t, "key"), source.Draw(t, "source")
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				return node.Sysctl.Answer(key, node.Known(word.Draw(t, "value"), at))
+			case 1:
+				return node.File.Answer(key, node.Known(node.FileState{Exists: rapid.Bool().Draw(t, "exists"), Text: word.Draw(t, "text")}, at))
+			case 2:
+				return node.ModprobeFiles.Answer(key, node.Known([]confdir.File{{Path: word.Draw(t, "file"), Text: word.Draw(t, "text"), Reason: word.Draw(t, "reason")}}, at))
+			default:
+				return node.Unit.Answer(key, node.Awaiting[node.UnitState](rapid.StringN(1, -1, -1).Draw(t, "reason"), word.Draw(t, "needs"), at))
+			}
+		}), func(a node.Answer) node.Query { return a.Query }).Draw(t, "answers")
+		inv := inventory()
+		inv.Hostname = word.Draw(t, "hostname")
+		want := node.NewFacts(inv, noon, list)
+		var first, second bytes.Buffer
+		if err := node.WriteRecording(&first, want); err != nil {
+			t.Fatal(err)
+		}
+		got, err := node.ReadRecording(bytes.NewReader(first.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, exact); diff != "" {
+			t.Errorf("written and read again (-want +got):\n%s", diff)
+		}
+		slices.Reverse(list)
+		if err := node.WriteRecording(&second, node.NewFacts(inv, noon, list)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first.String(), second.String()); diff != "" {
+			t.Errorf("the order of answers shows:\n%s", diff)
+		}
+	})
+}
+
+func TestWritten(t *testing.T) {
+	f := node.NewFacts(node.Inventory{Hostname: "a", BootID: known("5a1e")}, noon, []node.Answer{
+		node.Unit.Answer("b.service", node.Unknown[node.UnitState]("gone", node.Source{})),
+		sysctl("vm.b", "<2>"), node.Unit.Answer("a.service", node.Value[node.UnitState]{}), sysctl("vm.a", ""),
+		node.SysctlFiles.Answer("", node.Known[[]confdir.File](nil, node.Source{Path: "/etc/sysctl.d"})),
+	})
+	want := `{
+ "format_version": "1.0",
+ "observed_at": "2026-07-01T12:00:00Z",
+ "boot_id": "5a1e",
+ "inventory": {
+  "hostname": "a",
+  "boot_id": {
+   "value": "5a1e",
+   "source": {
+    "path": "/sys"
+   }
+  }
+ },
+ "answers": [
+  {
+   "kind": "sysctl",
+   "key": "vm.a",
+   "value": "",
+   "source": {
+    "path": "/proc/sys/vm.a"
+   }
+  },
+  {
+   "kind": "sysctl",
+   "key": "vm.b",
+   "value": "\u003c2\u003e",
+   "source": {
+    "path": "/proc/sys/vm.b"
+   }
+  },
+  {
+   "kind": "sysctl_files",
+   "value": [],
+   "source": {
+    "path": "/etc/sysctl.d"
+   }
+  },
+  {
+   "kind": "unit",
+   "key": "a.service",
+   "reason": "not recorded"
+  },
+  {
+   "kind": "unit",
+   "key": "b.service",
+   "reason": "gone"
+  }
+ ]
+}
+`
+	for range 10 { // maps have no order
+		if diff := cmp.Diff(want, write(t, f)); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+	if got := write(t, node.Facts{}); !strings.Contains(got, `"answers": []`) {
+		t.Errorf("no facts are written as\n%s", got)
+	}
+}
+
+func TestWriteErrors(t *testing.T) {
+	odd := node.NewFacts(node.Inventory{}, noon, []node.Answer{node.AnswerTo(node.Sysctl.Query("vm.a"), node.Known(func() {}, node.Source{}))})
+	if err := node.WriteRecording(io.Discard, odd); err == nil || !strings.Contains(err.Error(), "the answer to sysctl:vm.a") {
+		t.Errorf("a function was written: %v", err)
+	}
+	r, w := io.Pipe()
+	_ = r.CloseWithError(errors.New("disk full"))
+	if err := node.WriteRecording(w, node.Facts{}); err == nil || !strings.Contains(err.Error(), "disk full") {
+		t.Errorf("a full disk: %v", err)
+	}
+}
+
+func TestForwardCompatible(t *testing.T) {
+	f := read(t, `{
+ "format_version": "1.7", "signature": {"of": ["the", "future"]},
+ "observed_at": "2026-07-01T14:00:00+02:00",
+ "inventory": {"hostname": "a", "lanes": {"value": 3}, "kernel": {"value": "6.8", "age": 2},
+  "pci": {"value": [{"address": "0000:2b:00.0", "vendor": "10de", "lanes": 16}, {"address": "0000:1b:00.0"}]},
+  "netdevs": {"value": [{"name": "b"}, {"name": "a"}]}, "rdma": {"value": [{"name": "d"}, {"name": "c"}]},
+  "protected": {"value": [{"name": "f"}, {"name": "e"}]}},
+ "answers": [
+  {"kind": "of-the-future", "key": "x", "value": {"a": 1}}, {"kind": "of-the-future", "value": 7}, {}, null,
+  {"kind": "sysctl", "key": "vm.a", "value": "1", "age": 3},
+  {"kind": "file", "key": "/x", "value": {"exists": true, "owner": 0}},
+  {"kind": "sysctl", "key": "vm.b", "value": null}, {"kind": "sysctl", "key": "vm.c"},
+  {"kind": "sysctl", "key": "vm.d", "value": "old"}, {"kind": "sysctl", "key": "vm.d", "value": "new"}
+ ]
+}`)
+	if f.ObservedAt != noon || f.Inventory.Hostname != "a" || value(f.Inventory.Kernel) != "6.8" {
+		t.Errorf("observed at %s on %s, kernel %s", f.ObservedAt, f.Inventory.Hostname, value(f.Inventory.Kernel))
+	}
+	var queries []string
+	for _, q := range f.Queries() {
+		queries = append(queries, q.String())
+	}
+	if diff := cmp.Diff([]string{"file:/x", "sysctl:vm.a", "sysctl:vm.b", "sysctl:vm.c", "sysctl:vm.d"}, queries); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"vm.a": "1", "vm.b": "? not recorded", "vm.c": "? not recorded", "vm.d": "new"} {
+		if got := text(node.Sysctl.Get(f, name)); got != want {
+			t.Errorf("%s is %v, want %s", name, got, want)
+		}
+	}
+	inv := f.Inventory
+	order := []string{
+		value(inv.PCI)[0].Address, value(inv.PCI)[1].Address, value(inv.Netdevs)[0].Name, value(inv.Netdevs)[1].Name,
+		value(inv.RDMA)[0].Name, value(inv.RDMA)[1].Name, value(inv.Protected)[0].Name, value(inv.Protected)[1].Name,
+	}
+	if diff := cmp.Diff([]string{"0000:1b:00.0", "0000:2b:00.0", "a", "b", "c", "d", "e", "f"}, order); diff != "" {
+		t.Errorf("lists are not sorted (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	const head = "{\"format_version\": \"1.0\",\n"
+	for name, tt := range map[string]struct{ text, want string }{
+		"empty":               {"", "the recording is cut off: it is empty"},
+		"blank":               {" \n\t\r\n", "the recording is cut off: it is empty"},
+		"binary":              {"\x7fELF\x02\x01\x01\x00\x00", `line 1: not a recording: invalid character '\x7f' looking for beginning of value`},
+		"NUL":                 {"\x00", `line 1: not a recording: invalid character '\x00' looking for beginning of value`},
+		"byte order mark":     {"\ufeff{}", `line 1: not a recording: invalid character 'ï' looking for beginning of value`},
+		"a profile":           {"sysctl \"a\" {\n}\n", "line 1: not a recording: invalid character 's' looking for beginning of value"},
+		"array":               {"\n[]", "line 2: not a recording: found array, wanted object"},
+		"string":              {`"x"`, "line 1: not a recording: found string, wanted object"},
+		"null":                {"null", "this is no busbar recording: it has no format_version"},
+		"another JSON":        {`{"a": 1}`, "this is no busbar recording: it has no format_version"},
+		"more after it":       {head + "\"answers\": []}\n\nx", "line 4: not a recording: invalid character 'x' after top-level value"},
+		"two in one":          {head + "\"answers\": []}\n{}", "line 3: not a recording: invalid character '{' after top-level value"},
+		"newline in a string": {head + "\"observed_at\": \"20\n26\"}", `line 2: not a recording: invalid character '\n' in string literal`},
+		"cut off":             {head + "\"answers\": [{\n", "line 3: the recording is cut off"},
+		"nested": {
+			head + `"x": ` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}",
+			"line 2: not a recording: invalid character '[' exceeded max depth",
+		},
+		"newer major":       {`{"format_version": "2.0", "inventory": 7}`, "the recording has format 2.0, this busbar reads up to 1.x: use a newer busbar"},
+		"much newer":        {`{"format_version": "10.3"}`, "the recording has format 10.3, this busbar reads up to 1.x: use a newer busbar"},
+		"version, bare":     {`{"format_version": "1"}`, `format_version "1" is not MAJOR.MINOR`},
+		"version, words":    {`{"format_version": "1.x"}`, `format_version "1.x" is not MAJOR.MINOR`},
+		"version, negative": {`{"format_version": "-1.0"}`, `format_version "-1.0" is not MAJOR.MINOR`},
+		"version, three":    {`{"format_version": "1.0.0"}`, `format_version "1.0.0" is not MAJOR.MINOR`},
+		"version, huge":     {`{"format_version": "99999999999999999999.0"}`, `format_version "99999999999999999999.0" is not MAJOR.MINOR`},
+		"version, number":   {"{\n\"format_version\": 1.0}", "line 2: field format_version: found number, wanted string"},
+		"time":              {head + `"observed_at": "noon"}`, `not a recording: parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"`},
+		"time, year 10000":  {head + `"observed_at": "9999-12-31T23:59:59-01:00"}`, "field observed_at: 9999-12-31T23:59:59-01:00 is in year 10000 in UTC"},
+		"inventory":         {head + "\n\"inventory\": []}", "line 3: field inventory: found array, wanted object"},
+		"hostname":          {head + "\"inventory\": {\n\"hostname\": 7}}", "line 3: field inventory.hostname: found number, wanted string"},
+		"no value":          {head + "\"inventory\": {\n\"kernel\": \"6.8\"}}", "line 3: field inventory.kernel: found string, wanted object"},
+		"value":             {head + "\"inventory\": {\n\"kernel\": {\n\"value\": {}}}}", "line 4: field inventory.kernel.value: found object, wanted string"},
+		"reason":            {head + "\"inventory\": {\n\"kernel\": {\n\"reason\": true}}}", "line 4: field inventory.kernel.reason: found bool, wanted string"},
+		"list": {
+			head + "\"inventory\": {\"pci\": {\"value\": [\n{\"address\": \"a\", \"numa_node\": 1},\n{\"address\": \"7\",\n\"Numa_Node\": \"1\"}]}}}",
+			"line 5: field inventory.pci.value.numa_node: found string, wanted whole number",
+		},
+		"fraction": {
+			head + "\"inventory\": {\"pci\": {\"value\": [\n{\"numa_node\": 1},\n{\"numa_node\": 1.5}]}}}",
+			"line 4: field inventory.pci.value.numa_node: found number 1.5, wanted whole number",
+		},
+		"a value inside a value": {
+			head + "\"inventory\": {\"rdma\": {\"value\": [{\"ports\": [{\"link_layer\": {}},\n{\"link_layer\":\n{\"value\": 7}}]}]}}}",
+			"line 4: field inventory.rdma.value.ports.link_layer.value: found number, wanted string",
+		},
+		"answers":            {head + "\"answers\":\n{}}", "line 3: field answers: found object, wanted array"},
+		"answer":             {head + "\"answers\": [{},\n7]}", "line 3: field answers: found number, wanted object"},
+		"kind of answer":     {head + "\"answers\": [{},\n{\"kind\": 7}]}", "line 3: field answers.kind: found number, wanted string"},
+		"reason of answer":   {head + "\"answers\": [{},\n{\"reason\": 7}]}", "line 3: field answers.reason: found number, wanted string"},
+		"line of source":     {head + "\"answers\": [{\"source\": {\n\"line\": \"7\"}}]}", "line 3: field answers.source.line: found string, wanted whole number"},
+		"value of answer":    {head + "\"answers\": [\n{\"kind\": \"x\", \"value\": 7},\n{\"kind\": \"sysctl\", \"value\": 7}]}", "line 4: field answers.1.value: found number, wanted string"},
+		"field of answer":    {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\": {},\n\"need_reload\": 1}}]}", "line 3: field answers.0.value.need_reload: found number, wanted bool"},
+		"value in an answer": {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\":\n\"on\"}}]}", "line 3: field answers.0.value.active: found string, wanted object"},
+		"member of a map":    {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\": {\"a\": \"1\",\n\"b\": 2}}}]}", "line 3: field answers.0.value.parameters: found number, wanted string"},
+		"map":                {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\":\n[1]}}]}", "line 3: field answers.0.value.parameters: found array, wanted object"},
+		"list of words":      {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"holders\": [\"a\",\n2]}}]}", "line 3: field answers.0.value.holders: found number, wanted string"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := node.ReadRecording(strings.NewReader(tt.text))
+			if err == nil || err.Error() != tt.want {
+				t.Errorf("got  %v\nwant %s", err, tt.want)
+			}
+			if diff := cmp.Diff(node.Facts{}, f, exact); diff != "" {
+				t.Errorf("with the error came facts:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	_, err := node.ReadRecording(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(errors.New("input/output error"))))
+	if err == nil || err.Error() != "reading the recording: input/output error" {
+		t.Errorf("a bad disk: %v", err)
+	}
+	// What has no end is not read to its end.
+	if _, err := node.ReadRecording(zeros{}); err == nil || err.Error() != "the recording is larger than 64 MiB" {
+		t.Errorf("/dev/zero: %v", err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// A recording that was cut off anywhere is no recording, and the error says so.
+func TestCutOff(t *testing.T) {
+	whole := recorded(t, "vm-guest-2gpu")
+	end := strings.LastIndex(whole, "}")
+	step := 1
+	if testing.Short() {
+		step = 101
+	}
+	for n := 0; n <= end; n += step {
+		_, err := node.ReadRecording(strings.NewReader(whole[:n]))
+		if err == nil || !strings.Contains(err.Error(), "cut off") {
+			t.Fatalf("cut off at byte %d of %d: %v", n, len(whole), err)
+		}
+		if line := fmt.Sprintf("line %d:", strings.Count(whole[:n], "\n")+1); n > 0 && !strings.HasPrefix(err.Error(), line) {
+			t.Fatalf("cut off at byte %d, %s %v", n, line, err)
+		}
+	}
+	if _, err := node.ReadRecording(strings.NewReader(whole[:end+1])); err != nil {
+		t.Errorf("without its last newline: %v", err)
+	}
+	if _, err := node.ReadRecording(strings.NewReader(strings.ReplaceAll(whole, "\n", "\r\n"))); err != nil {
+		t.Errorf("with CRLF: %v", err)
+	}
+}
+
+// What stands in the house is what reading and writing it again gives.
+func TestExamples(t *testing.T) {
+	for _, name := range example.Names() {
+		whole := recorded(t, name)
+		if diff := cmp.Diff(whole, write(t, read(t, whole))); diff != "" {
+			t.Errorf("%s (-recorded +written):\n%s", name, diff)
+		}
+	}
+}
+
+func FuzzReadRecording(f *testing.F) {
+	// The built-in recordings are left to TestExamples: the fuzzer spends its time on making
+	// inputs of their size smaller.
+	for _, a := range answers() {
+		f.Add(write(f, node.NewFacts(node.Inventory{}, noon, []node.Answer{a})))
+	}
+	f.Add(write(f, node.NewFacts(inventory(), noon, nil)))
+	const head = `{"format_version":"1.0",`
+	for _, text := range []string{
+		"", "[]", "null", "\x7fELF", "\ufeff{}", `{"format_version":"2.0"}`, `{"format_version":"1.99","x":1}`,
+		head + `"observed_at":"9999-12-31T23:59:59-01:00"}`, head + `"observed_at":"0000-01-01T00:00:00+23:00"}`,
+		head + `"inventory":{"pci":{"value":null},"uptime":{"value":-9223372036854775808},"marker":{"value":{"args":null}}}}`,
+		head + `"inventory":{"rdma":{"value":[null,{"ports":[{"link_layer":7}]}]},"netdevs":{"value":[{"name":"b"},{"name":"a"},{"name":"b","type":9}]}}}`,
+		head + `"answers":[null,{},{"kind":"sysctl"},{"kind":"sysctl","value":""},{"kind":"unit","value":{"active":null},"reason":"x","needs":"y"}]}`,
+		head + `"answers":[{"KIND":"iommu","Value":{"groups":[null]}},{"kind":"module","value":{"parameters":{"\ud800":"\u0000"}}}]}`,
+		head + `"answers":[{"kind":"limits_files","value":[]},{"kind":"limits_files","value":7}]}`,
+		head + `"x":` + strings.Repeat("[", 20000),
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		first, err := node.ReadRecording(strings.NewReader(text))
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("an error says nothing")
+			}
+			return
+		}
+		again := write(t, first)
+		second := read(t, again)
+		if diff := cmp.Diff(again, write(t, second)); diff != "" {
+			t.Errorf("written, read and written again:\n%s", diff)
+		}
+		// What was read, the written form has too: the same answers, each as known as it was.
+		if diff := cmp.Diff(first.Queries(), second.Queries()); diff != "" {
+			t.Errorf("answers:\n%s", diff)
+		}
+		if diff := cmp.Diff(value(first.Inventory.NICs()), value(second.Inventory.NICs()), exact); diff != "" {
+			t.Errorf("NICs:\n%s", diff)
+		}
+		for _, q := range first.Queries() {
+			if q.Kind == node.Sysctl.Name() {
+				before, after := say(node.Get[string](first, q)), say(node.Get[string](second, q))
+				before.Zero = after.Zero // a forgotten answer is written with its reason
+				if diff := cmp.Diff(before, after); diff != "" {
+					t.Errorf("%s:\n%s", q, diff)
+				}
+			}
+		}
+	})
+}
