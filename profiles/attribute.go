@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -72,13 +73,11 @@ func (c *computing) whole(a plan.Attribute, v cty.Value, from *argument) {
 		return
 	}
 	v, wrong := conform(v, a.Type)
-	for _, m := range wrong {
-		c.report.errorf(from.expr.Range(), c.block.address, "Wrong type", "%s.", m.under(a.Name))
-	}
-	if len(wrong) > 0 {
+	c.mismatched(wrong, a.Enum, a.Name, from.expr.Range())
+	if len(wrong) > 0 || !c.few(a.Name, elements(v), from.expr.Range()) {
 		return
 	}
-	c.constrain(a, v, a.Name, from.expr.Range())
+	c.constrain(a, v, func() string { return a.Name }, from.expr.Range())
 	if !v.IsWhollyKnown() {
 		c.withhold(a.Name, "", whyUnknown(v))
 		return
@@ -145,7 +144,7 @@ func (c *computing) items(layer *argument) (items map[string]entry, whole cty.Va
 
 // overlay puts the keys of a younger layer over entries.
 func (c *computing) overlay(attribute string, entries, items map[string]entry) {
-	inherited := sortedKeys(entries)
+	inherited := maps.Clone(entries)
 	for _, key := range sortedKeys(items) {
 		item := items[key]
 		if !item.value.IsNull() {
@@ -154,7 +153,7 @@ func (c *computing) overlay(attribute string, entries, items map[string]entry) {
 		}
 		if _, ok := entries[key]; !ok {
 			c.report.errorf(item.expr, c.block.address, "Null left after merging",
-				"null takes away what a parent set, and no parent sets %s%s.%s", attribute, step(key), suggest(key, inherited))
+				"null takes away what a parent set, and no parent sets %s%s.%s", attribute, step(key), c.report.suggest(key, maps.Keys(inherited)))
 		}
 		delete(entries, key)
 	}
@@ -162,6 +161,9 @@ func (c *computing) overlay(attribute string, entries, items map[string]entry) {
 
 // entries sets an attribute that was put together key by key.
 func (c *computing) entries(a plan.Attribute, entries map[string]entry, last *argument) {
+	if !c.few(a.Name, len(entries), last.expr.Range()) {
+		return
+	}
 	values := map[string]cty.Value{}
 	good := true
 	for _, key := range sortedKeys(entries) {
@@ -173,21 +175,18 @@ func (c *computing) entries(a plan.Attribute, entries map[string]entry, last *ar
 		case a.Type.IsMapType():
 			t = a.Type.ElementType()
 		case a.Type.IsObjectType() && !a.Type.HasAttribute(key):
-			c.report.errorf(item.place, c.block.address, "No such attribute", "%s has no attribute %q.%s", a.Name, key, suggest(key, sortedKeys(a.Type.AttributeTypes())))
+			c.report.errorf(item.place, c.block.address, "No such attribute", "%s has no attribute %q.%s", a.Name, key, c.report.suggest(key, maps.Keys(a.Type.AttributeTypes())))
 			good = false
 			continue
 		case a.Type.IsObjectType():
 			t = a.Type.AttributeType(key)
 		}
 		v, wrong := conform(item.value, t)
-		for _, m := range wrong {
-			c.report.errorf(item.expr, c.block.address, "Wrong type", "%s.", m.under(name))
+		if c.mismatched(wrong, a.Enum, name, item.expr); len(wrong) > 0 {
 			good = false
-		}
-		if len(wrong) > 0 {
 			continue
 		}
-		c.constrain(plan.Attribute{Type: t, Enum: a.Enum, Min: a.Min, Max: a.Max, Fraction: a.Fraction}, v, name, item.expr)
+		c.constrain(plan.Attribute{Type: t, Enum: a.Enum, Min: a.Min, Max: a.Max, Fraction: a.Fraction}, v, func() string { return name }, item.expr)
 		if !v.IsWhollyKnown() {
 			c.withhold(a.Name, key, whyUnknown(v))
 			if a.Type.IsObjectType() {
@@ -216,14 +215,10 @@ func (c *computing) entries(a plan.Attribute, entries map[string]entry, last *ar
 
 // collect makes a map or an object of values that conform to t.
 func collect(t cty.Type, values map[string]cty.Value) cty.Value {
-	switch {
-	case !t.IsMapType() || t.ElementType().HasDynamicTypes():
+	if !t.IsMapType() || t.ElementType().HasDynamicTypes() {
 		return cty.ObjectVal(values)
-	case len(values) == 0:
-		return cty.MapValEmpty(t.ElementType().WithoutOptionalAttributesDeep())
-	default:
-		return cty.MapVal(values)
 	}
+	return gather(t, values, nil)
 }
 
 func (c *computing) placed(attribute, key string, place, expr hcl.Range) {
@@ -239,38 +234,77 @@ func (c *computing) withhold(attribute, key string, u unknown) {
 	c.out.Withheld = append(c.out.Withheld, plan.Withheld{Attribute: attribute, Key: key, Reason: u.Reason, Needs: u.Needs})
 }
 
+// few reports whether an argument has no more elements than one can have; block types
+// compare them with each other.
+func (c *computing) few(name string, n int, place hcl.Range) bool {
+	if n <= maxInstances {
+		return true
+	}
+	c.report.errorf(place, c.block.address, "Too many elements", "%s has %d elements; it can have %d.", name, n, maxInstances)
+	return false
+}
+
+// elements is how many elements a collection has, 0 when v is none.
+func elements(v cty.Value) int {
+	v, _ = v.Unmark()
+	if !v.IsKnown() || v.IsNull() || !v.CanIterateElements() {
+		return 0
+	}
+	return v.LengthInt()
+}
+
+// mismatched reports the parts of the value called name that are of a wrong type; enum
+// are the strings that are allowed, nil where all are.
+func (c *computing) mismatched(wrong []mismatch, enum []string, name string, place hcl.Range) {
+	for _, m := range wrong {
+		if enum != nil && m.hint != "" {
+			m.hint = "; it is one of " + strings.Join(enum, ", ")
+		}
+		c.report.errorf(place, c.block.address, "Wrong type", "%s.", m.under(name))
+	}
+}
+
 // constrain holds the known strings and numbers of v against the attribute's bounds.
-func (c *computing) constrain(a plan.Attribute, v cty.Value, name string, place hcl.Range) {
+func (c *computing) constrain(a plan.Attribute, v cty.Value, name func() string, place hcl.Range) {
 	v, _ = v.Unmark()
 	switch {
-	case !v.IsKnown() || v.IsNull():
+	case !v.IsKnown() || v.IsNull() || c.report.full():
 	case v.Type() == cty.String && a.Enum != nil:
-		if s := v.AsString(); !slices.Contains(a.Enum, s) {
-			c.report.errorf(place, c.block.address, "Value not allowed", "%s is %q; it is one of %s.%s", name, s, strings.Join(a.Enum, ", "), suggest(s, a.Enum))
-		}
+		c.constrainString(v.AsString(), a.Enum, name, place)
 	case v.Type() == cty.Number:
 		c.constrainNumber(a, v.AsBigFloat(), name, place)
 	case v.CanIterateElements():
-		i := 0
-		for it := v.ElementIterator(); it.Next(); i++ {
+		i := -1
+		for it := v.ElementIterator(); it.Next(); {
+			i++
 			key, element := it.Element()
-			inner := fmt.Sprintf("%s[%d]", name, i)
-			if key.Type() == cty.String && !v.Type().IsSetType() {
-				inner = name + step(key.AsString())
-			}
-			c.constrain(a, element, inner, place)
+			c.constrain(a, element, func() string {
+				if key.Type() == cty.String && !v.Type().IsSetType() {
+					return name() + step(key.AsString())
+				}
+				return fmt.Sprintf("%s[%d]", name(), i)
+			}, place)
 		}
 	}
 }
 
-func (c *computing) constrainNumber(a plan.Attribute, n *big.Float, name string, place hcl.Range) {
-	text := n.Text('g', 10)
+func (c *computing) constrainString(s string, enum []string, name func() string, place hcl.Range) {
+	if !slices.Contains(enum, s) {
+		c.report.errorf(place, c.block.address, "Value not allowed", "%s is %q; it is one of %s.%s",
+			name(), s, strings.Join(enum, ", "), c.report.suggest(s, slices.Values(enum)))
+	}
+}
+
+func (c *computing) constrainNumber(a plan.Attribute, n *big.Float, name func() string, place hcl.Range) {
+	wrong := func(summary, want string) {
+		c.report.errorf(place, c.block.address, summary, "%s is %s; it is %s.", name(), n.Text('g', 10), want)
+	}
 	switch {
 	case n.IsInf() || !n.IsInt() && !a.Fraction && a.Type != cty.DynamicPseudoType:
-		c.report.errorf(place, c.block.address, "Value not allowed", "%s is %s; it is a whole number.", name, text)
+		wrong("Value not allowed", "a whole number")
 	case a.Min != nil && n.Cmp(new(big.Float).SetInt64(*a.Min)) < 0:
-		c.report.errorf(place, c.block.address, "Value out of range", "%s is %s; it is %d at least.", name, text, *a.Min)
+		wrong("Value out of range", fmt.Sprintf("%d at least", *a.Min))
 	case a.Max != nil && n.Cmp(new(big.Float).SetInt64(*a.Max)) > 0:
-		c.report.errorf(place, c.block.address, "Value out of range", "%s is %s; it is %d at most.", name, text, *a.Max)
+		wrong("Value out of range", fmt.Sprintf("%d at most", *a.Max))
 	}
 }

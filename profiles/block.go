@@ -1,9 +1,10 @@
 package profiles
 
 import (
-	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -79,10 +80,12 @@ func (c *computing) value(a *argument, t cty.Type, name string) (cty.Value, bool
 		return cty.NilVal, false
 	}
 	v, wrong := conform(v, t)
-	for _, m := range wrong {
-		c.report.errorf(a.expr.Range(), c.block.address, "Wrong type", "%s.", m.under(name))
+	var enum []string
+	if name == "severity" {
+		enum = severities
 	}
-	return v, len(wrong) == 0
+	c.mismatched(wrong, enum, name, a.expr.Range())
+	return v, len(wrong) == 0 && c.few(name, elements(v), a.expr.Range())
 }
 
 // known is value for what may not depend on the node. It is reported unknown once, and
@@ -102,6 +105,9 @@ func (c *computing) known(a *argument, t cty.Type, name string, i instance) (cty
 	return v, true
 }
 
+// severities are what severity can be.
+var severities = []string{string(plan.Error), string(plan.Warning), string(plan.Info)}
+
 func (c *computing) meta(i instance) {
 	first := func(name string) *argument {
 		if layers := c.block.arguments[name]; layers != nil {
@@ -111,11 +117,7 @@ func (c *computing) meta(i instance) {
 	}
 	c.out.Severity = plan.Error
 	if v, ok := c.known(first("severity"), cty.String, "severity", i); ok {
-		severities := []string{string(plan.Error), string(plan.Warning), string(plan.Info)}
-		if !slices.Contains(severities, v.AsString()) {
-			c.report.errorf(first("severity").expr.Range(), c.block.address, "Value not allowed", "severity is %q; it is one of %s.%s",
-				v.AsString(), strings.Join(severities, ", "), suggest(v.AsString(), severities))
-		}
+		c.constrainString(v.AsString(), severities, func() string { return "severity" }, first("severity").expr.Range())
 		c.out.Severity = plan.Severity(v.AsString())
 	}
 	if v, ok := c.known(first("optional"), cty.List(cty.String), "optional", i); ok {
@@ -158,7 +160,7 @@ func (c *computing) validate() {
 	if !ok {
 		return
 	}
-	mistaken := slices.ContainsFunc(c.report.list, func(d Diagnostic) bool { return d.Address == c.block.address })
+	mistaken := c.report.blamed[c.block.address]
 	for _, p := range v.Validate(c.out) {
 		value, has := c.out.Attributes[p.Attribute]
 		if !mistaken || has && !value.IsNull() {
@@ -179,5 +181,10 @@ func (c *computing) problem(p plan.Problem) {
 	if !ok {
 		place = c.block.place
 	}
-	c.report.add(severity, place, c.block.address, p.Summary, p.Detail)
+	c.report.add(severity, place, c.block.address, upperFirst(p.Summary), p.Detail)
+}
+
+func upperFirst(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[size:]
 }

@@ -3,6 +3,7 @@ package profiles
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"reflect"
 	"sync"
 	"unicode/utf8"
@@ -15,16 +16,28 @@ import (
 // Bounds of what is read and evaluated. Profiles are read at boot by root: a broken one
 // must cost a message, not the memory of the machine.
 const (
-	// maxSource is the size of a profile's text in bytes.
+	// maxSource is the size of a profile's text, with all that it extends, in bytes.
 	maxSource = 1 << 20
+	// maxDeclared is how many blocks, locals, or keys of one kind a profile can have.
+	maxDeclared = 4096
+	// maxName is the length of an identifier or a label in bytes.
+	maxName = 256
 	// maxDepth is the depth of the syntax tree; the parser and the evaluator recurse.
-	maxDepth = 1000
+	maxDepth = 256
+	// maxPieces is how many lines and pieces one text can have: HCL puts them together
+	// one by one.
+	maxPieces = 1024
 	// maxNumber is the length of a number as written; maxExponent of its exponent.
 	maxNumber, maxExponent = 64, 3
-	// maxInstances is how many blocks one for_each can make.
+	// maxInstances is how many blocks one for_each can make, and how many elements an
+	// argument can have.
 	maxInstances = 1024
 	// maxWork is the work of one evaluation, about the bytes of all values computed.
 	maxWork = 4 << 20
+	// fewTypes is how many types can be compared with each other at no cost to speak of.
+	fewTypes = 16
+	// regexpWork is the work of a regular expression beside that of its result.
+	regexpWork = 1 << 10
 )
 
 // parse reads the text of a profile; the first mistake in it ends reading.
@@ -99,6 +112,7 @@ func checkTokens(tokens hclsyntax.Tokens, problem func(start, end hcl.Pos, summa
 	type level struct {
 		chain    int
 		newlines bool // a newline separates
+		pieces   int  // of text
 	}
 	levels := []level{{newlines: true}}
 	depth := 0
@@ -119,18 +133,27 @@ func checkTokens(tokens hclsyntax.Tokens, problem func(start, end hcl.Pos, summa
 		case hclsyntax.TokenComma:
 			depth -= top.chain
 			top.chain = 0
-		case hclsyntax.TokenNewline:
-			if top.newlines {
+		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
+			// A comment up to the end of the line has the line break in it.
+			if top.newlines && bytes.HasSuffix(t.Bytes, []byte("\n")) {
 				depth -= top.chain
 				top.chain = 0
+			}
+		case hclsyntax.TokenIdent:
+			if len(t.Bytes) > maxName {
+				return problem(t.Range.Start, t.Range.End, "Name too long", fmt.Sprintf("A name has at most %d bytes.", maxName))
 			}
 		case hclsyntax.TokenNumberLit:
 			mantissa, exponent, _ := bytes.Cut(bytes.ToLower(t.Bytes), []byte("e"))
 			if len(mantissa) > maxNumber || len(bytes.TrimLeft(exponent, "+-")) > maxExponent {
 				return problem(t.Range.Start, t.Range.End, "Number too long",
-					fmt.Sprintf("A number has at most %d digits and an exponent of at most %d.", maxNumber, maxExponent))
+					fmt.Sprintf("A number has at most %d digits and an exponent of at most %d digits.", maxNumber, maxExponent))
 			}
-		case hclsyntax.TokenIdent, hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit, hclsyntax.TokenEqual, hclsyntax.TokenComment, hclsyntax.TokenEOF:
+		case hclsyntax.TokenQuotedLit, hclsyntax.TokenStringLit:
+			if top.pieces++; top.pieces > maxPieces {
+				return problem(t.Range.Start, t.Range.End, "Text too long", fmt.Sprintf("A text has at most %d lines or pieces.", maxPieces))
+			}
+		case hclsyntax.TokenEqual, hclsyntax.TokenEOF:
 		default:
 			top.chain++
 			depth++
@@ -155,6 +178,22 @@ const budgetName = ""
 
 var budgetType = sync.OnceValue(func() cty.Type { return cty.Capsule("budget", reflect.TypeFor[budget]()) })
 
+// spend takes work; nothing is left when it returns false. That is an error once.
+func (b *budget) spend(work int, place hcl.Range) (ok bool, diags hcl.Diagnostics) {
+	if b.left -= work; b.left > 0 {
+		return true, nil
+	}
+	if !b.told {
+		b.told = true
+		diags = hcl.Diagnostics{{
+			Severity: hcl.DiagError, Summary: "Too much to compute",
+			Detail:  fmt.Sprintf("The values of this profile have more than about %d MiB in all, or long lists of unlike elements.", maxWork>>20),
+			Subject: &place,
+		}}
+	}
+	return false, diags
+}
+
 func budgetOf(ctx *hcl.EvalContext) *budget {
 	for ; ctx != nil; ctx = ctx.Parent() {
 		if v, ok := ctx.Variables[budgetName]; ok {
@@ -169,6 +208,8 @@ type metered struct {
 	hclsyntax.Expression
 	// references are those of the expression; HCL does not find them below metered ones.
 	references []hcl.Traversal
+	// work is what it takes besides its value.
+	work int
 }
 
 // Variables are the references of the expression, for one that meterWhole returned.
@@ -177,24 +218,99 @@ func (m metered) Variables() []hcl.Traversal { return m.references }
 // Value is unknown, with one error in all, when the budget is used up.
 func (m metered) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	b := budgetOf(ctx)
-	var diags hcl.Diagnostics
-	if b.left > 0 {
-		var v cty.Value
-		v, diags = m.Expression.Value(ctx)
-		b.left -= weight(v)
-		if b.left > 0 {
-			return v, diags
+	if ok, diags := b.spend(m.work, m.Range()); !ok {
+		return cty.DynamicVal, diags
+	}
+	v, diags := m.Expression.Value(ctx)
+	if ok, more := b.spend(weight(v), m.Range()); !ok {
+		return cty.DynamicVal, append(diags, more...)
+	}
+	return v, diags
+}
+
+// operand is an expression whose type HCL brings together with others, or whose
+// elements' types with each other: it compares all pairs.
+type operand struct {
+	hclsyntax.Expression
+	// expanded: each element is an argument.
+	expanded bool
+}
+
+// Value is a list or a map where a long tuple or object has elements of one type: of
+// these nothing is compared.
+func (o operand) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	v, diags := o.Expression.Value(ctx)
+	if size(v.Type(), fewTypes) == fewTypes {
+		v = level(v)
+	}
+	n := size(v.Type(), math.MaxInt)
+	if o.expanded {
+		n += elements(v)
+	}
+	if ok, more := budgetOf(ctx).spend(n*n, o.Range()); !ok {
+		return cty.DynamicVal, append(diags, more...)
+	}
+	return v, diags
+}
+
+// level makes lists and maps of the tuples and objects in v whose elements are of one type.
+func level(v cty.Value) cty.Value {
+	v, marks := v.Unmark()
+	t := v.Type()
+	if !v.IsKnown() || v.IsNull() || !t.IsTupleType() && !t.IsObjectType() || v.LengthInt() == 0 {
+		return v.WithMarks(marks)
+	}
+	keys := make([]string, 0, v.LengthInt())
+	values := make([]cty.Value, 0, v.LengthInt())
+	alike := true
+	for it := v.ElementIterator(); it.Next(); {
+		key, element := it.Element()
+		element = level(element)
+		if t.IsObjectType() {
+			keys = append(keys, key.AsString())
+		}
+		values = append(values, element)
+		alike = alike && element.Type().Equals(values[0].Type()) && !element.Type().HasDynamicTypes()
+	}
+	switch {
+	case t.IsTupleType() && alike:
+		v = cty.ListVal(values)
+	case t.IsTupleType():
+		v = cty.TupleVal(values)
+	default:
+		attributes := map[string]cty.Value{}
+		for i, key := range keys {
+			attributes[key] = values[i]
+		}
+		if v = cty.ObjectVal(attributes); alike {
+			v = cty.MapVal(attributes)
 		}
 	}
-	if !b.told {
-		b.told = true
-		diags = append(diags, &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: "Too much to compute",
-			Detail:  fmt.Sprintf("The values of this profile have more than about %d MiB in all.", maxWork>>20),
-			Subject: m.Range().Ptr(),
-		})
+	return v.WithMarks(marks)
+}
+
+// size is how many types t is made of; counting ends at most.
+func size(t cty.Type, most int) int {
+	n := 1
+	switch {
+	case t.IsTupleType():
+		for _, e := range t.TupleElementTypes() {
+			if n >= most {
+				break
+			}
+			n += size(e, most-n)
+		}
+	case t.IsObjectType():
+		for _, a := range t.AttributeTypes() {
+			if n >= most {
+				break
+			}
+			n += size(a, most-n)
+		}
+	case t.IsCollectionType():
+		n += size(t.ElementType(), most-n)
 	}
-	return cty.DynamicVal, diags
+	return n
 }
 
 // weight is about the size of v in bytes.
@@ -224,7 +340,13 @@ func weight(v cty.Value) int {
 // meterWhole meters an expression that is evaluated for itself.
 func meterWhole(e hclsyntax.Expression) hclsyntax.Expression {
 	references := e.Variables()
-	return metered{meter(e), references}
+	e = meter(e)
+	whole, already := e.(metered)
+	if !already {
+		whole = metered{Expression: e}
+	}
+	whole.references = references
+	return whole
 }
 
 // meterItems meters the items of an object that are evaluated one by one.
@@ -244,8 +366,14 @@ func meter(e hclsyntax.Expression) hclsyntax.Expression {
 	case *hclsyntax.ScopeTraversalExpr:
 		return metered{Expression: e}
 	case *hclsyntax.FunctionCallExpr:
-		meterAll(e.Args)
-		return metered{Expression: e}
+		for i, a := range e.Args {
+			e.Args[i] = operand{meter(a), e.ExpandFinal && i == len(e.Args)-1}
+		}
+		work := len(e.Args) * len(e.Args)
+		if e.Name == "regex" || e.Name == "regexall" {
+			work += regexpWork
+		}
+		return metered{Expression: e, work: work}
 	case *hclsyntax.TemplateExpr:
 		meterAll(e.Parts)
 		return metered{Expression: e}
@@ -269,7 +397,8 @@ func meter(e hclsyntax.Expression) hclsyntax.Expression {
 	case *hclsyntax.RelativeTraversalExpr:
 		e.Source = meter(e.Source)
 	case *hclsyntax.ConditionalExpr:
-		e.Condition, e.TrueResult, e.FalseResult = meter(e.Condition), meter(e.TrueResult), meter(e.FalseResult)
+		e.Condition = meter(e.Condition)
+		e.TrueResult, e.FalseResult = operand{Expression: meter(e.TrueResult)}, operand{Expression: meter(e.FalseResult)}
 	case *hclsyntax.IndexExpr:
 		e.Collection, e.Key = meter(e.Collection), meter(e.Key)
 	case *hclsyntax.TupleConsExpr:

@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -63,7 +65,9 @@ type Snippet struct {
 	HighlightEndOffset   int `json:"highlight_end_offset"`
 }
 
-// Diagnostics are sorted by file, place, severity and summary, each once.
+// Diagnostics are sorted by file, place, severity and summary, each once. There are at
+// most a hundred, errors before warnings; one without a Range at the end says how many
+// more there were.
 type Diagnostics []Diagnostic
 
 // HasErrors reports whether one is an error.
@@ -96,10 +100,10 @@ func WriteText(w io.Writer, diags Diagnostics, width int, color bool) error {
 		if d.Severity == DiagnosticWarning {
 			label, code = "Warning", colorYellow
 		}
-		fmt.Fprintf(&b, "%s: %s\n", paint(code, label), paint(colorBold, printable(d.Summary)))
+		fmt.Fprintf(&b, "%s: %s\n", paint(code, label), paint(colorBold, escaped(d.Summary)))
 		d.writePlace(&b, func(s string) string { return paint(code, s) })
 		if d.Detail != "" {
-			detail := printable(d.Detail)
+			detail := escaped(d.Detail)
 			if width > 4 {
 				detail = wordwrap.WrapString(detail, uint(width-2))
 			}
@@ -117,13 +121,13 @@ func (d Diagnostic) writePlace(b *strings.Builder, paint func(string) string) {
 	if d.Range == nil {
 		return
 	}
-	fmt.Fprintf(b, "  %s:%d:%d", printable(d.Range.Filename), d.Range.Start.Line, d.Range.Start.Column)
+	fmt.Fprintf(b, "  %s:%d:%d", escaped(d.Range.Filename), d.Range.Start.Line, d.Range.Start.Column)
 	if d.Snippet == nil {
 		b.WriteByte('\n')
 		return
 	}
 	if d.Snippet.Context != "" {
-		b.WriteString(", in " + printable(d.Snippet.Context))
+		b.WriteString(", in " + escaped(d.Snippet.Context))
 	}
 	s := d.Snippet
 	number := fmt.Sprint(s.StartLine)
@@ -139,10 +143,24 @@ func (d Diagnostic) writePlace(b *strings.Builder, paint func(string) string) {
 	fmt.Fprintf(b, "   %s | %s%s\n", margin, indent, paint(strings.Repeat("^", max(marked, 1))))
 }
 
-// printable replaces what could steer a terminal.
+// escaped is s on one line, with what could steer a terminal written as Go writes it.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRune(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
+}
+
+// printable replaces what could steer a terminal, rune by rune, so that columns stay.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+		if r == '\t' || unicode.IsPrint(r) {
 			return r
 		}
 		return utf8.RuneError
@@ -152,17 +170,16 @@ func printable(s string) string {
 // maxSnippet is how much of a line a snippet shows on either side of the place, in bytes.
 const maxSnippet = 160
 
-func snippet(src []byte, rng hcl.Range, context string) *Snippet {
+func snippet(src []byte, rng Range, context string) *Snippet {
 	start := rng.Start.Byte
 	if start < 0 || start > len(src) {
 		return nil
 	}
-	from := bytes.LastIndexByte(src[:start], '\n') + 1
-	to := len(src)
-	if i := bytes.IndexByte(src[start:], '\n'); i >= 0 {
+	from, to := max(0, start-maxSnippet), min(len(src), start+maxSnippet)
+	from += bytes.LastIndexByte(src[from:start], '\n') + 1
+	if i := bytes.IndexByte(src[start:to], '\n'); i >= 0 {
 		to = start + i
 	}
-	from, to = max(from, start-maxSnippet), min(to, start+maxSnippet)
 	for from < start && !utf8.RuneStart(src[from]) {
 		from++
 	}
@@ -180,10 +197,28 @@ func snippet(src []byte, rng hcl.Range, context string) *Snippet {
 	}
 }
 
+const (
+	// maxShown is how many diagnostics a profile gets, that of the rest not counted.
+	maxShown = 100
+	// maxCollected is how many are kept to choose those from.
+	maxCollected = 10_000
+	// maxDetail is the length of a text in a diagnostic, in bytes.
+	maxDetail = 2000
+)
+
 // report collects diagnostics over the files of one profile.
 type report struct {
 	files map[string]sourceFile
-	list  Diagnostics
+	list  Diagnostics // each once, at most maxCollected
+	seen  map[seenDiagnostic]bool
+	count int // of all, kept or not
+	// blamed are the addresses that diagnostics are about.
+	blamed map[string]bool
+}
+
+type seenDiagnostic struct {
+	rng                       hcl.Range
+	severity, summary, detail string
 }
 
 // sourceFile is what snippets are taken from.
@@ -198,13 +233,33 @@ type blockContext struct {
 	header     string
 }
 
-func newReport() *report { return &report{files: map[string]sourceFile{}} }
+func newReport() *report {
+	return &report{files: map[string]sourceFile{}, seen: map[seenDiagnostic]bool{}, blamed: map[string]bool{}}
+}
+
+// full reports whether a further diagnostic would be counted alone.
+func (r *report) full() bool { return len(r.list) >= maxCollected }
 
 func (r *report) errorf(rng hcl.Range, address, summary, detail string, args ...any) {
+	if r.full() {
+		r.count++
+		return
+	}
 	r.add(DiagnosticError, rng, address, summary, fmt.Sprintf(detail, args...))
 }
 
 func (r *report) add(severity string, rng hcl.Range, address, summary, detail string) {
+	summary, detail = clip(summary), clip(detail)
+	r.blamed[address] = true
+	key := seenDiagnostic{rng, severity, summary, detail}
+	if r.seen[key] {
+		return
+	}
+	r.count++
+	if r.full() {
+		return
+	}
+	r.seen[key] = true
 	d := Diagnostic{Severity: severity, Summary: summary, Detail: detail, Address: address}
 	if rng.Filename != "" {
 		d.Range = &Range{
@@ -212,11 +267,16 @@ func (r *report) add(severity string, rng hcl.Range, address, summary, detail st
 			Start:    Position{rng.Start.Line, rng.Start.Column, rng.Start.Byte},
 			End:      Position{rng.End.Line, rng.End.Column, rng.End.Byte},
 		}
-		if f, ok := r.files[rng.Filename]; ok {
-			d.Snippet = snippet(f.src, rng, f.contextAt(rng.Start.Byte))
-		}
 	}
 	r.list = append(r.list, d)
+}
+
+// clip cuts a text that is too long to read.
+func clip(s string) string {
+	if len(s) <= maxDetail {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxDetail], "") + "..."
 }
 
 func (f sourceFile) contextAt(offset int) string {
@@ -238,36 +298,79 @@ func (r *report) hcl(diags hcl.Diagnostics, address string) {
 		if d.Subject != nil {
 			rng = *d.Subject
 		}
-		r.add(severity, rng, address, d.Summary, d.Detail)
+		r.add(severity, rng, address, d.Summary, strings.ReplaceAll(d.Detail, "\n", " "))
 	}
 }
 
-// diagnostics are what was collected, sorted, each once.
+// diagnostics are what was collected, sorted, as many as are shown.
 func (r *report) diagnostics() Diagnostics {
+	if r.count == 0 {
+		return nil
+	}
 	place := func(d Diagnostic) Range {
 		if d.Range == nil {
 			return Range{}
 		}
 		return *d.Range
 	}
-	sorted := slices.Clone(r.list)
-	slices.SortStableFunc(sorted, func(a, b Diagnostic) int {
+	byPlace := func(a, b Diagnostic) int {
 		ra, rb := place(a), place(b)
 		return cmp.Or(cmp.Compare(ra.Filename, rb.Filename), cmp.Compare(ra.Start.Byte, rb.Start.Byte),
 			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Summary, b.Summary), cmp.Compare(a.Detail, b.Detail),
 			cmp.Compare(a.Address, b.Address), cmp.Compare(ra.End.Byte, rb.End.Byte))
+	}
+	shown := slices.SortedFunc(slices.Values(r.list), func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), byPlace(a, b))
 	})
-	return slices.CompactFunc(sorted, func(a, b Diagnostic) bool {
-		return place(a) == place(b) && a.Severity == b.Severity && a.Summary == b.Summary && a.Detail == b.Detail
-	})
+	more := Diagnostic{Severity: shown[len(shown)-1].Severity}
+	if len(shown) > maxShown {
+		more.Severity = shown[maxShown].Severity
+		shown = slices.Clip(shown[:maxShown])
+	}
+	slices.SortFunc(shown, byPlace)
+	for i, d := range shown {
+		if f, ok := r.files[place(d).Filename]; ok && d.Range != nil {
+			shown[i].Snippet = snippet(f.src, *d.Range, f.contextAt(d.Range.Start.Byte))
+		}
+	}
+	if n := r.count - len(shown); n > 0 {
+		more.Summary = fmt.Sprintf("And %d more", n)
+		shown = append(shown, more)
+	}
+	return shown
+}
+
+// suggest is the function of the same name, for the mistakes that are shown.
+func (r *report) suggest(given string, known iter.Seq[string]) string {
+	if r.count >= maxShown {
+		return ""
+	}
+	return suggest(given, known)
+}
+
+// maxListed is how many names a message lists.
+const maxListed = 16
+
+// choice is suggest, or a list of what there is when nothing is like it.
+func (r *report) choice(given, what string, known []string) string {
+	if hint := r.suggest(given, slices.Values(known)); hint != "" || len(known) == 0 || len(known) > maxListed {
+		return hint
+	}
+	return fmt.Sprintf(" %s: %s.", what, strings.Join(known, ", "))
 }
 
 // suggest completes a sentence with the name that was probably meant: ` Did you mean
 // "x"?`, or nothing.
-func suggest(given string, known []string) string {
-	best, bestDistance := "", 3
-	for _, name := range slices.Sorted(slices.Values(known)) {
-		if d := levenshtein.Distance(given, name, nil); d < bestDistance && d < len(name) {
+func suggest(given string, known iter.Seq[string]) string {
+	const most, longest = 2, 64
+	best, bestDistance := "", most+1
+	for name := range known {
+		// A rune has at most four bytes.
+		if len(given) > longest || len(name) > len(given)+4*most || len(given) > len(name)+4*most {
+			continue
+		}
+		d := levenshtein.Distance(given, name, nil)
+		if d <= most && d < len(name) && (d < bestDistance || d == bestDistance && name < best) {
 			best, bestDistance = name, d
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/plan"
 	"busbar/profiles"
 )
 
@@ -109,5 +110,29 @@ sysctl "a" {
 			_, diags := load(src, test.assignments...)
 			golden(t, "testdata/var-"+strings.ReplaceAll(test.name, " ", "-")+".golden", text(t, diags, 0, false))
 		})
+	}
+}
+
+// Of many diagnostics the first hundred are shown, errors before warnings, and a count.
+func TestManyDiagnostics(t *testing.T) {
+	_, diags := load(numbered(3000, "nope%[1]d {}\n"))
+	last := diags[len(diags)-1]
+	if len(diags) != 101 || diags[99].Range.Start.Line != 100 || last.Summary != "And 2900 more" || last.Severity != profiles.DiagnosticError {
+		t.Errorf("%d diagnostics, the last of them %+v", len(diags), last)
+	}
+	if got := text(t, diags[100:], 80, false); got != "Error: And 2900 more\n" {
+		t.Errorf("%q", got)
+	}
+	types := append(fakeTypes(), fakeType{
+		spec: plan.Spec{Name: "warned", Label: plan.LabelRequired},
+		validate: func(b plan.Block) []plan.Problem {
+			return []plan.Problem{{Summary: "x", Warning: b.Label != "150"}}
+		},
+	})
+	l := profiles.Loader{Types: types}
+	_, diags = l.LoadText("x.hcl", []byte(numbered(200, "warned \"%[1]d\" {}\n")))
+	last = diags[len(diags)-1]
+	if !diags.HasErrors() || diags[99].Range.Start.Line != 150 || last.Summary != "And 100 more" || last.Severity != profiles.DiagnosticWarning {
+		t.Errorf("an error among warnings: %s", text(t, diags[98:], 0, false))
 	}
 }

@@ -21,6 +21,8 @@ type document struct {
 	locals         map[string]*argument
 	selectors      map[string]*selector
 	blocks         []*block
+	// declares: there is a block beside that called profile, right or wrong.
+	declares bool
 }
 
 // header is the profile block.
@@ -150,6 +152,9 @@ func (t typeTable) blockNames() []string {
 	return append(sortedKeys(t.blocks), "check", "locals", "profile", "selector", "variable")
 }
 
+// names are all block types and checks.
+func (t typeTable) names() []string { return append(sortedKeys(t.blocks), sortedKeys(t.checks)...) }
+
 func decodeDocument(r *report, types typeTable, name, filename string, body *hclsyntax.Body) *document {
 	d := &decoder{report: r, types: types, seen: map[string]hcl.Range{}, doc: &document{
 		name: name, filename: filename,
@@ -159,6 +164,7 @@ func decodeDocument(r *report, types typeTable, name, filename string, body *hcl
 		r.errorf(a.NameRange, "", "Argument outside a block", "Write %s inside a block.%s", a.Name, suggestBlock(a.Name, types))
 	}
 	for _, b := range body.Blocks {
+		d.doc.declares = d.doc.declares || b.Type != "profile"
 		d.block(b)
 	}
 	return d.doc
@@ -172,6 +178,12 @@ func suggestBlock(name string, types typeTable) string {
 }
 
 func (d *decoder) block(b *hclsyntax.Block) {
+	for i, label := range b.Labels {
+		if len(label) > maxName {
+			d.report.errorf(b.LabelRanges[i], "", "Name too long", "A label has at most %d bytes.", maxName)
+			return
+		}
+	}
 	switch b.Type {
 	case "profile":
 		if d.labels(b, 0, "profile") && d.first("profile", b) {
@@ -202,7 +214,7 @@ func (d *decoder) block(b *hclsyntax.Block) {
 }
 
 func (d *decoder) noSuchType(b *hclsyntax.Block) {
-	hint := suggest(b.Type, d.types.blockNames())
+	hint := d.report.choice(b.Type, "The block types are", d.types.blockNames())
 	if _, ok := d.types.checks[b.Type]; ok {
 		hint = fmt.Sprintf(" %s is a check: write check %q.", b.Type, b.Type)
 	}
@@ -216,7 +228,7 @@ func (d *decoder) check(b *hclsyntax.Block) {
 	}
 	typ, ok := d.types.checks[b.Labels[0]]
 	if !ok {
-		hint := suggest(b.Labels[0], sortedKeys(d.types.checks))
+		hint := d.report.choice(b.Labels[0], "The checks are", sortedKeys(d.types.checks))
 		if _, ok := d.types.blocks[b.Labels[0]]; ok {
 			hint = fmt.Sprintf(" %s is a block type of its own: write it without check.", b.Labels[0])
 		}
@@ -263,7 +275,7 @@ func (d *decoder) arguments(body *hclsyntax.Body, address string, allowed, block
 	out := map[string]*argument{}
 	for _, a := range sortedAttributes(body) {
 		if !slices.Contains(allowed, a.Name) {
-			hint := suggest(a.Name, slices.DeleteFunc(slices.Clone(allowed), func(n string) bool { return body.Attributes[n] != nil }))
+			hint := d.report.suggest(a.Name, slices.Values(slices.DeleteFunc(slices.Clone(allowed), func(n string) bool { return body.Attributes[n] != nil })))
 			if slices.Contains(blocks, a.Name) {
 				hint = fmt.Sprintf(" %s is a block: write %s { ... }.", a.Name, a.Name)
 			}
@@ -276,7 +288,7 @@ func (d *decoder) arguments(body *hclsyntax.Body, address string, allowed, block
 		if slices.Contains(blocks, b.Type) {
 			continue
 		}
-		hint := suggest(b.Type, blocks)
+		hint := d.report.suggest(b.Type, slices.Values(blocks))
 		if slices.Contains(allowed, b.Type) {
 			hint = fmt.Sprintf(" %s is an argument: write %s = { ... }.", b.Type, b.Type)
 		}
@@ -467,7 +479,7 @@ func (d *decoder) references(e hclsyntax.Expression, address string) []reference
 			continue
 		}
 		if ref.unknownType != "" {
-			d.report.errorf(ref.place, address, "No such block type", "There is no block type %q.%s", ref.unknownType, suggest(ref.unknownType, append(sortedKeys(d.types.blocks), sortedKeys(d.types.checks)...)))
+			d.report.errorf(ref.place, address, "No such block type", "There is no block type %q.%s", ref.unknownType, d.report.choice(ref.unknownType, "The block types are", d.types.names()))
 			continue
 		}
 		out = append(out, ref)

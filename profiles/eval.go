@@ -68,9 +68,9 @@ func newEvaluation(p *Profile, r *report, inv *node.Inventory) *evaluation {
 
 func newBudget() cty.Value { return cty.CapsuleVal(budgetType(), &budget{left: maxWork}) }
 
-// newContext is an evaluation's context with a budget of its own.
-func newContext(variables map[string]cty.Value) *hcl.EvalContext {
-	all := map[string]cty.Value{budgetName: newBudget()}
+// newContext is a context of nothing but variables.
+func newContext(budget cty.Value, variables map[string]cty.Value) *hcl.EvalContext {
+	all := map[string]cty.Value{budgetName: budget}
 	maps.Copy(all, variables)
 	return &hcl.EvalContext{Variables: all, Functions: functions()}
 }
@@ -195,20 +195,31 @@ func (e *evaluation) run() Evaluation {
 		e.out.Findings = append(e.out.Findings, s.findings()...)
 	}
 	ctx := e.context(e.locals, e.selected)
-	instances := map[string][]string{} // block -> addresses of its instances
-	owners := map[string]*block{}
+	all := instanceTable{of: map[string][]string{}, has: map[string]bool{}}
+	ends := map[*block]int{} // of a block's instances in out.Blocks
 	for _, b := range e.profile.blocks {
 		for _, i := range e.instances(b, ctx) {
-			instances[b.address] = append(instances[b.address], i.address)
+			if len(all.has) == maxDeclared {
+				e.report.errorf(b.place, b.address, "Too many blocks", "With all that for_each makes there are more than %d blocks.", maxDeclared)
+				return e.out
+			}
+			all.has[i.address] = true
+			all.of[b.address] = append(all.of[b.address], i.address)
 			if out, applies := e.block(b, i); applies {
-				owners[i.address] = b
 				e.out.Blocks = append(e.out.Blocks, out)
 			}
 		}
+		ends[b] = len(e.out.Blocks)
 	}
-	for i := range e.out.Blocks {
-		out := &e.out.Blocks[i]
-		out.DependsOn = e.dependencies(owners[out.Address], instances)
+	begin := 0
+	for _, b := range e.profile.blocks {
+		if begin < ends[b] {
+			dependencies := e.dependencies(b, all)
+			for i := range e.out.Blocks[begin:ends[b]] {
+				e.out.Blocks[begin+i].DependsOn = slices.Clone(dependencies)
+			}
+		}
+		begin = ends[b]
 	}
 	if e.inventory == nil {
 		e.checkMatch()
@@ -217,19 +228,29 @@ func (e *evaluation) run() Evaluation {
 	return e.out
 }
 
+// instanceTable has the addresses of all instances, and those of each block.
+type instanceTable struct {
+	of  map[string][]string
+	has map[string]bool
+}
+
 // dependencies turns depends_on of a block into the addresses of instances, sorted.
-func (e *evaluation) dependencies(b *block, instances map[string][]string) []string {
+func (e *evaluation) dependencies(b *block, all instanceTable) []string {
 	var out []string
+	whole := map[string]bool{}
 	for _, ref := range b.dependsOn {
-		of := instances[ref.address]
 		if !ref.hasKey {
-			out = append(out, of...)
+			if !whole[ref.address] {
+				whole[ref.address] = true
+				out = append(out, all.of[ref.address]...)
+			}
 			continue
 		}
 		address := instanceAddress(ref.address, ref.key)
-		decided := !slices.Contains(of, ref.address)
-		if decided && !slices.Contains(of, address) {
-			e.report.errorf(ref.place, b.address, "No such block", "%s has no instance %q.%s", ref.address, ref.key, suggest(address, of))
+		decided := !all.has[ref.address]
+		if decided && !all.has[address] {
+			e.report.errorf(ref.place, b.address, "No such block", "%s has no instance %q.%s", ref.address, ref.key,
+				e.report.suggest(address, slices.Values(all.of[ref.address])))
 			continue
 		}
 		out = append(out, address)
@@ -244,7 +265,7 @@ func (e *evaluation) checkMatch() {
 	if m == nil || m.invalid {
 		return
 	}
-	v, ok := evaluate(e.report, "profile", m.expr, newContext(map[string]cty.Value{"node": e.node}))
+	v, ok := evaluate(e.report, "profile", m.expr, newContext(e.budget, map[string]cty.Value{"node": e.node}))
 	if !ok {
 		return
 	}
@@ -296,7 +317,7 @@ func (e *evaluation) instances(b *block, ctx *hcl.EvalContext) []instance {
 	}
 	v, marks := v.Unmark()
 	if n := v.LengthInt(); n > maxInstances {
-		e.report.errorf(a.expr.Range(), b.address, "Too many blocks", "for_each has %d elements; it can have %d.", n, maxInstances)
+		tooManyInstances(e.report, a, b.address, n)
 		return undecided(noNode, elementType(t))
 	}
 	var out []instance
@@ -315,6 +336,10 @@ func (e *evaluation) instances(b *block, ctx *hcl.EvalContext) []instance {
 		out = append(out, instance{address: instanceAddress(b.address, key.AsString()), ctx: withEach(ctx, key, element)})
 	}
 	return out
+}
+
+func tooManyInstances(r *report, forEach *argument, address string, n int) {
+	r.errorf(forEach.expr.Range(), address, "Too many blocks", "for_each has %d elements; it can have %d.", n, maxInstances)
 }
 
 func withEach(ctx *hcl.EvalContext, key, value cty.Value) *hcl.EvalContext {

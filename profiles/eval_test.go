@@ -509,7 +509,7 @@ nccl {
 
 func TestEvaluateRefuses(t *testing.T) {
 	tests := []struct{ name, src, want string }{
-		{"a bool in settings that only the node tells", "nccl {\n  settings = { A = node.virtual }\n}", "NCCL cannot read this value"},
+		{"a bool in settings that only the node tells", "nccl {\n  settings = { A = node.virtual }\n}", "No value for NCCL"},
 		{"null", "sysctl \"a\" {\n  value = node.virtual ? 1 : null\n}", "Null left after merging"},
 		{"a variable without a value", "variable \"a\" { type = number }\nsysctl \"a\" {\n  value = var.a\n}", "No value"},
 		{"out of range", "roce \"a\" {\n  nics = []\n  mtu = length(node.nics)\n}", "Value out of range"},

@@ -2,6 +2,8 @@ package profiles
 
 import (
 	"fmt"
+	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,14 +28,14 @@ var functions = sync.OnceValue(func() map[string]function.Function {
 		"compact":         stdlib.CompactFunc,
 		"concat":          stdlib.ConcatFunc,
 		"contains":        stdlib.ContainsFunc,
-		"distinct":        stdlib.DistinctFunc,
+		"distinct":        distinct,
 		"element":         stdlib.ElementFunc,
 		"endswith":        stringTest("suffix", strings.HasSuffix),
 		"flatten":         stdlib.FlattenFunc,
 		"floor":           stdlib.FloorFunc,
-		"format":          bounded(stdlib.FormatFunc, refuseWideVerbs),
-		"formatlist":      bounded(stdlib.FormatListFunc, refuseWideVerbs),
-		"join":            bounded(stdlib.JoinFunc, nil),
+		"format":          bounded(stdlib.FormatFunc, maxMultiplied, refuseWideVerbs),
+		"formatlist":      bounded(stdlib.FormatListFunc, maxMultiplied, refuseWideVerbs),
+		"join":            bounded(stdlib.JoinFunc, maxMultiplied, nil),
 		"keys":            stdlib.KeysFunc,
 		"length":          stdlib.LengthFunc,
 		"lookup":          stdlib.LookupFunc,
@@ -43,9 +45,9 @@ var functions = sync.OnceValue(func() map[string]function.Function {
 		"min":             stdlib.MinFunc,
 		"parseint":        stdlib.ParseIntFunc,
 		"range":           stdlib.RangeFunc,
-		"regex":           stdlib.RegexFunc,
-		"regexall":        stdlib.RegexAllFunc,
-		"replace":         bounded(stdlib.ReplaceFunc, nil),
+		"regex":           bounded(stdlib.RegexFunc, maxMatched, refuseLargeRegexps),
+		"regexall":        bounded(stdlib.RegexAllFunc, maxMatched, refuseLargeRegexps),
+		"replace":         bounded(stdlib.ReplaceFunc, maxMultiplied, nil),
 		"reverse":         stdlib.ReverseListFunc,
 		"setintersection": stdlib.SetIntersectionFunc,
 		"setsubtract":     stdlib.SetSubtractFunc,
@@ -63,7 +65,7 @@ var functions = sync.OnceValue(func() map[string]function.Function {
 		"tonumber":        stdlib.MakeToFunc(cty.Number),
 		"toset":           stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
 		"tostring":        stdlib.MakeToFunc(cty.String),
-		"trim":            stdlib.TrimFunc,
+		"trim":            bounded(stdlib.TrimFunc, maxMultiplied, nil),
 		"trimprefix":      stdlib.TrimPrefixFunc,
 		"trimspace":       stdlib.TrimSpaceFunc,
 		"trimsuffix":      stdlib.TrimSuffixFunc,
@@ -121,13 +123,43 @@ func quantifier(decisive bool) function.Function {
 	})
 }
 
-// maxMultiplied bounds the arguments of functions whose result can be as long as the
-// product of its arguments, in bytes of strings and elements of lists.
-const maxMultiplied = 16 << 10
+// distinct is a list without the elements that it has before, found by hash.
+var distinct = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "list", Type: cty.List(cty.DynamicPseudoType)}},
+	Type:   func(args []cty.Value) (cty.Type, error) { return args[0].Type(), nil },
+	Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+		if !args[0].IsWhollyKnown() {
+			return cty.UnknownVal(t), nil
+		}
+		seen := map[int][]cty.Value{}
+		var out []cty.Value
+		for it := args[0].ElementIterator(); it.Next(); {
+			_, v := it.Element()
+			hash := v.Hash()
+			if !slices.ContainsFunc(seen[hash], v.RawEquals) {
+				seen[hash] = append(seen[hash], v)
+				out = append(out, v)
+			}
+		}
+		if len(out) == 0 {
+			return cty.ListValEmpty(t.ElementType()), nil
+		}
+		return cty.ListVal(out), nil
+	},
+})
 
-// bounded makes f refuse arguments that could make its result huge; refuse, when not
+const (
+	// maxMultiplied bounds the arguments of functions whose result or work can be as
+	// large as the product of its arguments, in bytes of strings and elements of lists.
+	maxMultiplied = 16 << 10
+	// maxMatched is the same for regular expressions, and maxInstructions the size of one
+	// as regexp compiles it: a short text can have a lot of them.
+	maxMatched, maxInstructions = 1 << 10, 200
+)
+
+// bounded makes f refuse arguments that are larger than most in all; refuse, when not
 // nil, sees them too.
-func bounded(f function.Function, refuse func(args []cty.Value) error) function.Function {
+func bounded(f function.Function, most int, refuse func(args []cty.Value) error) function.Function {
 	return function.New(&function.Spec{
 		Description: f.Description(),
 		Params:      f.Params(),
@@ -137,8 +169,8 @@ func bounded(f function.Function, refuse func(args []cty.Value) error) function.
 			for _, a := range args {
 				size += multiplied(a)
 			}
-			if size > maxMultiplied {
-				return cty.NilType, fmt.Errorf("arguments of more than %d bytes", maxMultiplied)
+			if size > most {
+				return cty.NilType, fmt.Errorf("arguments of more than %d bytes", most)
 			}
 			if refuse != nil {
 				if err := refuse(args); err != nil {
@@ -192,4 +224,21 @@ func refuseWideVerbs(args []cty.Value) error {
 		}
 	}
 	return nil
+}
+
+// refuseLargeRegexps refuses a regular expression that takes long to compile and match.
+func refuseLargeRegexps(args []cty.Value) error {
+	pattern, _ := args[0].Unmark()
+	if !pattern.IsKnown() || pattern.IsNull() {
+		return nil
+	}
+	parsed, err := syntax.Parse(pattern.AsString(), syntax.Perl)
+	if err != nil {
+		return function.NewArgError(0, err)
+	}
+	compiled, err := syntax.Compile(parsed.Simplify())
+	if err == nil && len(compiled.Inst) > maxInstructions {
+		return function.NewArgErrorf(0, "a regular expression of more than %d instructions", maxInstructions)
+	}
+	return err
 }

@@ -49,19 +49,13 @@ func Stock() Dir {
 type Loader struct {
 	// Types are the block types that profiles may have.
 	Types []plan.Type
-	// Dirs are searched in order; the first that has a name wins.
+	// Dirs are searched in order; the first that has a name wins. What a stock profile
+	// extends is searched in the stock alone: its parent is the one that it was written for.
 	Dirs []Dir
 	// Assignments set variables (--var NAME=EXPR); they win over profiles.
 	Assignments []string
 
-	parsed map[string]parsedFile // by file name
-}
-
-// parsedFile is a file of the search path, read and parsed.
-type parsedFile struct {
-	src     []byte
-	body    *hclsyntax.Body
-	problem *hcl.Diagnostic
+	sources map[string][]byte // by file name
 }
 
 // Profile is a profile with all that it extends, checked without a node. It is
@@ -118,8 +112,8 @@ func (l *Loader) Names() []string {
 // an error among the diagnostics.
 func (l *Loader) Load(name string) (*Profile, Diagnostics) {
 	g := l.newLoading()
-	if filename, file, found := g.find(name, hcl.Range{}); found {
-		g.add(name, filename, file)
+	if found, ok := g.find(name, hcl.Range{}, false); ok {
+		g.add(found)
 	}
 	return g.finish(name)
 }
@@ -128,7 +122,7 @@ func (l *Loader) Load(name string) (*Profile, Diagnostics) {
 // Without a Profile there is an error among the diagnostics.
 func (l *Loader) LoadText(filename string, src []byte) (*Profile, Diagnostics) {
 	g := l.newLoading()
-	g.add(filename, filename, parseFile(filename, src))
+	g.add(source{name: filename, filename: filename, src: src})
 	return g.finish(filename)
 }
 
@@ -140,10 +134,12 @@ type loading struct {
 	loader    *Loader
 	types     typeTable
 	report    *report
-	documents []*document // in the order of merging
-	seen      map[string]bool
-	stack     []string
+	documents []*document     // in the order of merging
+	seen      map[string]bool // by file name
+	stack     []source
 	files     []string
+	// bytes and declared are how much text, blocks and locals the files have.
+	bytes, declared int
 	// incomplete: a profile could not be read.
 	incomplete bool
 }
@@ -152,51 +148,81 @@ func (l *Loader) newLoading() *loading {
 	return &loading{loader: l, types: newTypeTable(l.Types), report: newReport(), seen: map[string]bool{}}
 }
 
-func parseFile(filename string, src []byte) parsedFile {
-	body, problem := parse(filename, src)
-	return parsedFile{src, body, problem}
+// source is the text of a profile.
+type source struct {
+	name, filename string
+	src            []byte
+	dir            Dir // zero for a text that was not searched
 }
 
-// find reads the file of the profile called name.
-func (g *loading) find(name string, place hcl.Range) (filename string, file parsedFile, found bool) {
-	fail := func(summary, detail string, args ...any) (string, parsedFile, bool) {
+// find reads the file of the profile called name, which a stock profile extends if byStock.
+func (g *loading) find(name string, place hcl.Range, byStock bool) (found source, ok bool) {
+	fail := func(summary, detail string, args ...any) (source, bool) {
 		g.incomplete = true
 		g.report.errorf(place, "profile", summary, detail, args...)
-		return "", parsedFile{}, false
+		return source{}, false
 	}
 	if !fs.ValidPath(name) || name == "." {
-		return fail("Not the name of a profile", "%q is no name that a profile can have.", name)
+		return fail("Not the name of a profile", "%q is a path where a name is wanted. %s%s", name, g.loader.where(), g.similar(path.Base(name)))
 	}
 	for _, dir := range g.loader.Dirs {
-		filename = path.Join(dir.Path, name+".hcl")
-		file, err := g.loader.read(dir, filename, name+".hcl")
+		if byStock && !dir.stock() {
+			continue
+		}
+		filename := path.Join(dir.Path, name+".hcl")
+		src, err := g.loader.read(dir, filename, name+".hcl")
 		switch {
 		case err == nil:
-			if dir.Path != stockPath {
-				g.files = append(g.files, filename)
-			}
-			return filename, file, true
+			return source{name, filename, src, dir}, true
 		case !errors.Is(err, fs.ErrNotExist):
 			return fail("Cannot read profile", "Reading %s: %v.", filename, err)
+		case dir.lists(name + ".hcl"):
+			return fail("Cannot read profile", "%s is a link that leads nowhere.", filename)
 		}
 	}
-	return fail("No such profile", "There is no profile %q.%s", name, suggest(name, g.loader.Names()))
+	return fail("No such profile", "There is no profile %q.%s The command busbar profiles lists them.", name, g.similar(name))
 }
 
-// read reads and parses a file of the search path, once.
-func (l *Loader) read(dir Dir, filename, name string) (parsedFile, error) {
-	if file, ok := l.parsed[filename]; ok {
-		return file, nil
+func (d Dir) stock() bool { return d.Path == stockPath }
+
+// lists reports whether the directory has an entry for a file, be it a link.
+func (d Dir) lists(file string) bool {
+	entries, _ := fs.ReadDir(d.FS, path.Dir(file)) // absent or unreadable: no entries
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(file) })
+}
+
+// where says which file a profile's name stands for.
+func (l *Loader) where() string {
+	var places []string
+	for _, dir := range l.Dirs {
+		if dir.stock() {
+			places = append(places, "the profiles that come with busbar")
+		} else {
+			places = append(places, dir.Path)
+		}
+	}
+	return fmt.Sprintf("Profile NAME is the file NAME.hcl in %s.", strings.Join(places, ", "))
+}
+
+// similar suggests a profile.
+func (g *loading) similar(name string) string {
+	return g.report.suggest(strings.TrimSuffix(name, ".hcl"), slices.Values(g.loader.Names()))
+}
+
+// read reads a file of the search path, once.
+func (l *Loader) read(dir Dir, filename, name string) ([]byte, error) {
+	if src, ok := l.sources[filename]; ok {
+		return src, nil
 	}
 	src, err := readFile(dir.FS, name)
 	if err != nil {
-		return parsedFile{}, err
+		return nil, err
 	}
-	if l.parsed == nil {
-		l.parsed = map[string]parsedFile{}
+	if l.sources == nil {
+		l.sources = map[string][]byte{}
 	}
-	l.parsed[filename] = parseFile(filename, src)
-	return l.parsed[filename], nil
+	l.sources[filename] = src
+	return src, nil
 }
 
 // readFile reads at most one byte more than a profile may have.
@@ -209,44 +235,84 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSource+1))
 }
 
-// add reads a profile and, before it, those that it extends.
-func (g *loading) add(name, filename string, file parsedFile) {
-	g.report.files[filename] = sourceFile{src: file.src, contexts: contextsOf(file.body)}
-	if file.problem != nil {
+// add parses a profile and adds it behind those that it extends.
+func (g *loading) add(s source) {
+	if s.dir.FS != nil && !s.dir.stock() {
+		g.files = append(g.files, s.filename)
+	}
+	body, problem := parse(s.filename, s.src)
+	g.report.files[s.filename] = sourceFile{src: s.src, contexts: contextsOf(body)}
+	if problem != nil {
 		g.incomplete = true
-		g.report.hcl(hcl.Diagnostics{file.problem}, "")
+		g.report.hcl(hcl.Diagnostics{problem}, "")
 		return
 	}
-	doc := decodeDocument(g.report, g.types, name, filename, file.body)
-	g.seen[name] = true
-	g.stack = append(g.stack, name)
+	if !g.bounded(s, body) {
+		g.incomplete = true
+		return
+	}
+	doc := decodeDocument(g.report, g.types, s.name, s.filename, body)
+	g.seen[s.filename] = true
+	g.stack = append(g.stack, s)
 	if doc.header != nil {
-		for _, parent := range doc.header.extends {
-			g.parent(parent)
+		for i, parent := range doc.header.extends {
+			if i >= maxProfiles {
+				g.tooMany(parent)
+				break
+			}
+			g.parent(parent, s.dir.stock())
 		}
 	}
 	g.stack = g.stack[:len(g.stack)-1]
 	g.documents = append(g.documents, doc)
 }
 
-func (g *loading) parent(ref parentRef) {
-	if i := slices.Index(g.stack, ref.name); i >= 0 {
-		cycle := append(slices.Clone(g.stack[i:]), ref.name)
+// bounded reports whether a profile is still of a size to be worked on.
+func (g *loading) bounded(s source, body *hclsyntax.Body) bool {
+	if g.bytes += len(s.src); g.bytes > maxSource {
+		g.report.errorf(hcl.Range{Filename: s.filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "Profile too large",
+			"The text and what it extends have more than %d bytes.", maxSource)
+		return false
+	}
+	for _, b := range body.Blocks {
+		g.declared++
+		if b.Type == "locals" {
+			g.declared += len(b.Body.Attributes)
+		}
+		if g.declared > maxDeclared {
+			g.report.errorf(b.DefRange(), "", "Too many blocks", "A profile and what it extends have at most %d blocks and locals.", maxDeclared)
+			return false
+		}
+	}
+	return true
+}
+
+func (g *loading) parent(ref parentRef, byStock bool) {
+	if len(g.seen) >= maxProfiles {
+		g.tooMany(ref)
+		return
+	}
+	found, ok := g.find(ref.name, ref.place, byStock)
+	if !ok {
+		return
+	}
+	if i := slices.IndexFunc(g.stack, func(s source) bool { return s.filename == found.filename }); i >= 0 {
+		var cycle []string
+		for _, s := range append(g.stack[i:len(g.stack):len(g.stack)], found) {
+			cycle = append(cycle, s.name)
+		}
 		g.incomplete = true
 		g.report.errorf(ref.place, "profile", "Profiles extend each other", "%s.", strings.Join(cycle, " extends "))
 		return
 	}
-	if g.seen[ref.name] {
-		return
+	if !g.seen[found.filename] {
+		g.add(found)
 	}
-	if len(g.seen) >= maxProfiles {
-		g.incomplete = true
-		g.report.errorf(ref.place, "profile", "Too many profiles", "A profile is made of at most %d.", maxProfiles)
-		return
-	}
-	if filename, file, found := g.find(ref.name, ref.place); found {
-		g.add(ref.name, filename, file)
-	}
+}
+
+func (g *loading) tooMany(ref parentRef) {
+	g.incomplete = true
+	g.report.errorf(ref.place, "profile", "Too many profiles", "A profile is made of at most %d.", maxProfiles)
 }
 
 func contextsOf(body *hclsyntax.Body) []blockContext {
@@ -259,7 +325,7 @@ func contextsOf(body *hclsyntax.Body) []blockContext {
 		for _, label := range b.Labels {
 			header += fmt.Sprintf(" %q", label)
 		}
-		contexts = append(contexts, blockContext{b.Range().Start.Byte, b.Range().End.Byte, header})
+		contexts = append(contexts, blockContext{b.Range().Start.Byte, b.Range().End.Byte, clip(header)})
 	}
 	return contexts
 }
@@ -287,6 +353,10 @@ func (g *loading) finish(name string) (*Profile, Diagnostics) {
 	m.assign(g.documents, g.loader.Assignments)
 	p.meter()
 	p.static = newEvaluation(p, g.report, nil).run()
+	if g.report.count == 0 && !slices.ContainsFunc(g.documents, func(d *document) bool { return d.declares }) {
+		g.report.errorf(hcl.Range{Filename: g.documents[last].filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "The profile has no block",
+			"Neither it nor a profile that it extends has a block: there is nothing to judge.")
+	}
 	diags := g.report.diagnostics()
 	if diags.HasErrors() {
 		return nil, diags

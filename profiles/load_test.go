@@ -21,7 +21,7 @@ import (
 func TestLoad(t *testing.T) {
 	etc := fstest.MapFS{
 		"own.hcl":      {Data: []byte(`profile { extends = ["base/b", "plain"] }`)},
-		"base/a.hcl":   {Data: []byte(`profile { description = "mine" }`)},
+		"base/a.hcl":   {Data: []byte(`profile { description = "mine" }` + "\nlocals {}\n")},
 		"directory":    {Mode: fs.ModeDir},
 		"x.hcl/y.hcl":  {Data: []byte(``)},
 		"README.md":    {Data: []byte(``)},
@@ -30,9 +30,9 @@ func TestLoad(t *testing.T) {
 	usr := fstest.MapFS{
 		"base/a.hcl": {Data: []byte(`profile { description = "theirs" }`)},
 		"base/b.hcl": {Data: []byte(`profile { extends = ["base/a"] }`)},
-		"plain.hcl":  {Data: nil},
+		"plain.hcl":  {Data: []byte(`nccl {}`)},
 	}
-	l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{{Path: "/etc/p", FS: etc}, {Path: "/usr/p", FS: usr}}}
+	l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{{Path: "/etc/p", FS: dangling{etc}}, {Path: "/usr/p", FS: usr}}}
 	p, diags := l.Load("own")
 	if p == nil {
 		t.Fatal(text(t, diags, 0, false))
@@ -56,18 +56,86 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"onw":          `There is no profile "onw". Did you mean "own"?`,
-		"../own":       `"../own" is no name that a profile can have.`,
-		"":             `"" is no name that a profile can have.`,
+		"onw":          `There is no profile "onw". Did you mean "own"? The command busbar profiles lists them.`,
+		"plain.hcl":    `There is no profile "plain.hcl". Did you mean "plain"?`,
+		"./own.hcl":    `"./own.hcl" is a path where a name is wanted. Profile NAME is the file NAME.hcl in /etc/p, /usr/p. Did you mean "own"?`,
+		"":             `"" is a path where a name is wanted.`,
 		"oversize":     "The text has 1048577 bytes; a profile has at most 1048576.",
 		"x":            "Reading /etc/p/x.hcl",
 		"own\x00":      "There is no profile",
-		"\xff":         "is no name",
+		"\xff":         "is a path where",
+		"leads/away":   "/etc/p/leads/away.hcl is a link that leads nowhere.",
 		"base/a.hcl/b": "There is no profile",
 	} {
 		p, diags := l.Load(name)
 		if p != nil || len(diags) != 1 || !strings.Contains(diags[0].Detail, want) {
 			t.Errorf("Load(%q) = %v, want %q", name, diags, want)
+		}
+	}
+}
+
+// dangling is a file system in which leads/away.hcl is a link to nothing.
+type dangling struct{ fstest.MapFS }
+
+func (d dangling) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == "leads" {
+		return []fs.DirEntry{fs.FileInfoToDirEntry(link{})}, nil
+	}
+	return d.MapFS.ReadDir(name)
+}
+
+type link struct{ fs.FileInfo }
+
+func (link) Name() string      { return "away.hcl" }
+func (link) Mode() fs.FileMode { return fs.ModeSymlink }
+
+// A site profile called as one of the stock does not come between that and its children.
+func TestStockParents(t *testing.T) {
+	stock := profiles.Dir{Path: profiles.Stock().Path, FS: fstest.MapFS{
+		"baseline.hcl": {Data: []byte("variable \"v\" {\n  default = \"stock\"\n}\nnccl {\n  version = var.v\n}\n")},
+		"bare.hcl":     {Data: []byte("profile {\n  extends = [\"baseline\"]\n  variables = { v = \"bare\" }\n}\n")},
+	}}
+	site := profiles.Dir{Path: "/etc/p", FS: fstest.MapFS{
+		"baseline.hcl": {Data: []byte("nccl {\n  settings = { A = 1 }\n}\n")},
+		"own.hcl":      {Data: []byte("profile {\n  extends = [\"bare\", \"baseline\"]\n}\n")},
+		"bare2.hcl":    {Data: []byte("profile {\n  extends = [\"bare\"]\n}\n")},
+	}}
+	l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{site, stock}}
+	for name, want := range map[string]string{
+		"baseline": "nccl /etc/p/baseline.hcl:1\n  settings.A = 1 (/etc/p/baseline.hcl:2)\n",
+		"bare":     "nccl stock/baseline.hcl:4\n  version = \"bare\" (stock/baseline.hcl:5)\n",
+		"bare2":    "nccl stock/baseline.hcl:4\n  version = \"bare\" (stock/baseline.hcl:5)\n",
+		"own":      "nccl stock/baseline.hcl:4\n  settings.A = 1 (/etc/p/baseline.hcl:2)\n  version = \"bare\" (stock/baseline.hcl:5)\n",
+	} {
+		p, diags := l.Load(name)
+		if p == nil {
+			t.Errorf("%s: %s", name, text(t, diags, 0, false))
+			continue
+		}
+		if diff := cmp.Diff(want, show(mustEvaluate(t, p, hgx()).Blocks)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	p, _ := l.Load("own")
+	if diff := cmp.Diff([]string{"/etc/p/own.hcl", "/etc/p/baseline.hcl"}, p.Files()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What one load does to a file does not show in the next.
+func TestLoadTwice(t *testing.T) {
+	dir := fstest.MapFS{
+		"base.hcl": {Data: []byte("locals {\n  a = \"x\"\n  b = upper(local.a)\n}\nnccl {\n  version = lower(local.b)\n}\n")},
+		"own.hcl":  {Data: []byte("profile {\n  extends = [\"base\"]\n}\n")},
+	}
+	l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{{Path: "p", FS: dir}}}
+	for _, name := range []string{"base", "own", "base"} {
+		p, diags := l.Load(name)
+		if p == nil {
+			t.Fatalf("%s: %s", name, text(t, diags, 0, false))
+		}
+		if got := show(mustEvaluate(t, p, hgx()).Blocks); !strings.Contains(got, `version = "x"`) {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
@@ -88,10 +156,19 @@ func TestStock(t *testing.T) {
 	}
 }
 
-func TestLoadEmptyText(t *testing.T) {
-	l := profiles.Loader{Types: fakeTypes()}
-	if p, diags := l.LoadText("/etc/busbar/node.hcl", nil); p == nil || p.Name != "/etc/busbar/node.hcl" {
-		t.Errorf("empty text: %v", diags)
+func TestLoadEmpty(t *testing.T) {
+	for _, src := range []string{"", "# nothing\n", "profile {\n  description = \"x\"\n}\n", "profile {\n  extends = [\"empty\"]\n}\n"} {
+		dir := fstest.MapFS{"empty.hcl": {}}
+		l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{{Path: "p", FS: dir}}}
+		p, diags := l.LoadText("/etc/busbar/node.hcl", []byte(src))
+		if p != nil || len(diags) != 1 || diags[0].Summary != "The profile has no block" || diags[0].Range.Filename != "/etc/busbar/node.hcl" {
+			t.Errorf("%q: %v", src, diags)
+		}
+	}
+	for _, src := range []string{"profile {\n  extends = [\"bare\"]\n}\n", "locals {}\n", "nccl {\n  when = false\n}\n"} {
+		if p, diags := load(src); p == nil {
+			t.Errorf("%q: %v", src, diags)
+		}
 	}
 }
 
@@ -119,13 +196,13 @@ func TestMatch(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, reason := mustLoad(t, "profile {\n  match = "+test.match+"\n}").Match(test.inventory)
+			got, reason := mustLoad(t, "locals {}\nprofile {\n  match = "+test.match+"\n}").Match(test.inventory)
 			if got != test.want || reason != test.reason {
 				t.Errorf("got %t, %q, want %t, %q", got, reason, test.want, test.reason)
 			}
 		})
 	}
-	if got, reason := mustLoad(t, "").Match(hgx()); got || reason != "" {
+	if got, reason := mustLoad(t, "locals {}").Match(hgx()); got || reason != "" {
 		t.Errorf("without match: got %t, %q", got, reason)
 	}
 }
@@ -140,6 +217,7 @@ func TestChoose(t *testing.T) {
 	}
 	files := fstest.MapFS{}
 	for name, file := range dir {
+		file.Data = append(file.Data, "\nlocals {}\n"...)
 		files[name+".hcl"] = file
 	}
 	l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{{Path: "p", FS: files}}}
@@ -239,7 +317,7 @@ func TestHostile(t *testing.T) {
 		"list laughs":     laughs(60, `[local.a%[2]d, local.a%[2]d]`),
 		"number laughs":   strings.Replace(laughs(60, `local.a%[2]d * local.a%[2]d`), `"xxxxxxxx"`, "1e99", 1) + "sysctl \"a\" {\n  value = \"${local.a60}\"\n}\n",
 		"many blocks":     "kernel_module \"a\" {\n  for_each = { for x in range(1000) : x => range(1000) }\n  options = { for k, v in each.value : k => \"x\" }\n}\n",
-		"repeated verbs":  "locals {\n  a = format(\"" + strings.Repeat("%[1]s", 1000) + "\", \"" + strings.Repeat("x", 10000) + "\")\n}\n",
+		"repeated verbs":  "locals {\n  a = format(\"" + strings.Repeat("%[1]s", 500) + "\", \"" + strings.Repeat("x", 10000) + "\")\n}\n",
 	}
 	wantSummary := map[string]string{
 		"large": "Profile too large", "many blocks": "Too much to compute", "laughs": "Too much to compute",

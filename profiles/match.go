@@ -20,7 +20,7 @@ func (p *Profile) Match(inv node.Inventory) (matched bool, reason string) {
 		return false, ""
 	}
 	r := newReport()
-	v, ok := evaluate(r, "profile", p.match.expr, newContext(map[string]cty.Value{"node": nodeValue(inv)}))
+	v, ok := evaluate(r, "profile", p.match.expr, newContext(newBudget(), map[string]cty.Value{"node": nodeValue(inv)}))
 	if !ok {
 		d := r.list[0]
 		return false, fmt.Sprintf("match of profile %s: %s: %s", p.Name, d.Summary, d.Detail)

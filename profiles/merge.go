@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,11 +19,12 @@ type merger struct {
 	variables map[string]*variable
 	blocks    map[string]*block
 	dropped   map[string]bool
+	budget    cty.Value // of all variables
 }
 
 func newMerger(r *report, p *Profile) *merger {
 	p.locals, p.selectors, p.values = map[string]*argument{}, map[string]*selector{}, map[string]cty.Value{}
-	return &merger{report: r, profile: p, variables: map[string]*variable{}, blocks: map[string]*block{}, dropped: map[string]bool{}}
+	return &merger{report: r, profile: p, variables: map[string]*variable{}, blocks: map[string]*block{}, dropped: map[string]bool{}, budget: newBudget()}
 }
 
 // add merges a file over what is there.
@@ -78,14 +80,14 @@ func (m *merger) argument(address string, child, inherited *argument) *argument 
 	case !isNull(child.expr):
 		return child
 	case inherited == nil:
-		m.nullLeft(address, child, nil)
+		m.nullLeft(address, child, maps.Keys(map[string]bool{}))
 	}
 	return nil
 }
 
-func (m *merger) nullLeft(address string, a *argument, inherited []string) {
+func (m *merger) nullLeft(address string, a *argument, inherited iter.Seq[string]) {
 	m.report.errorf(a.expr.Range(), address, "Null left after merging",
-		"null takes away what a parent set, and no parent sets %s.%s", a.name, suggest(a.name, inherited))
+		"null takes away what a parent set, and no parent sets %s.%s", a.name, m.report.suggest(a.name, inherited))
 }
 
 func (m *merger) block(child *block) {
@@ -93,7 +95,7 @@ func (m *merger) block(child *block) {
 	if child.drop != nil {
 		if b == nil {
 			m.report.errorf(child.place, child.address, "Nothing to drop",
-				"No parent has %s.%s", child.address, suggest(child.address, sortedKeys(m.blocks)))
+				"No parent has %s.%s", child.address, m.report.suggest(child.address, maps.Keys(m.blocks)))
 			return
 		}
 		delete(m.blocks, child.address)
@@ -105,12 +107,13 @@ func (m *merger) block(child *block) {
 		m.blocks[child.address] = b
 		delete(m.dropped, child.address)
 	}
-	inherited := sortedKeys(b.arguments)
-	for name, layers := range child.arguments {
+	inherited := maps.Clone(b.arguments)
+	for _, name := range sortedKeys(child.arguments) {
+		layers := child.arguments[name]
 		a := layers[0]
 		if isNull(a.expr) {
 			if b.arguments[name] == nil {
-				m.nullLeft(child.address, a, inherited)
+				m.nullLeft(child.address, a, maps.Keys(inherited))
 				b.nulls[name] = true
 			}
 			delete(b.arguments, name)
@@ -168,7 +171,7 @@ func (m *merger) dependencies(b *block) {
 		case m.dropped[ref.address]:
 			return true
 		case target == nil:
-			m.report.errorf(ref.place, b.address, "No such block", "The profile has no %s.%s", ref.address, suggest(ref.address, sortedKeys(m.blocks)))
+			m.report.errorf(ref.place, b.address, "No such block", "The profile has no %s.%s", ref.address, m.report.suggest(ref.address, maps.Keys(m.blocks)))
 			return true
 		case ref.hasKey && target.arguments["for_each"] == nil:
 			m.report.errorf(ref.place, b.address, "No such block", "%s has no for_each, so there is no %s[%q].", ref.address, ref.address, ref.key)
@@ -185,43 +188,107 @@ func (m *merger) dependencyCycles() {
 			graph[b.address] = append(graph[b.address], ref.address)
 		}
 	}
-	_, cycles := sortGraph(sortedKeys(m.blocks), graph)
+	_, _, cycles := sortGraph(sortedKeys(m.blocks), graph)
 	for _, cycle := range cycles {
 		b := m.blocks[cycle[0]]
-		m.report.errorf(b.arguments["depends_on"][0].expr.Range(), b.address, "Blocks depend on each other", "%s.", strings.Join(append(cycle, cycle[0]), " depends on "))
+		m.report.errorf(b.arguments["depends_on"][0].expr.Range(), b.address, "Blocks depend on each other", "%s.", strings.Join(around(cycle), " depends on "))
 	}
 }
 
-// sortGraph orders names behind what they need, and lists the cycles, each from its
-// first name on.
-func sortGraph(names []string, needs map[string][]string) (order []string, cycles [][]string) {
-	const placing, placed = 1, 2
-	state := map[string]int{}
+// sortGraph orders names behind what they need. Names that need each other are one
+// knot; of each there is one cycle, from its first name on. It is Tarjan's algorithm for
+// strongly connected components.
+func sortGraph(names []string, needs map[string][]string) (order []string, knots, cycles [][]string) {
+	index, low := map[string]int{}, map[string]int{} // index counts from 1
+	open := map[string]bool{}
 	var stack []string
-	var place func(name string)
-	place = func(name string) {
-		switch state[name] {
-		case placed:
-			return
-		case placing:
-			cycle := slices.Clone(stack[slices.Index(stack, name):])
-			least := slices.Index(cycle, slices.Min(cycle))
-			cycles = append(cycles, append(cycle[least:len(cycle):len(cycle)], cycle[:least]...))
-			return
-		}
-		state[name] = placing
+	var visit func(name string)
+	visit = func(name string) {
+		index[name] = len(index) + 1
+		low[name] = index[name]
 		stack = append(stack, name)
+		open[name] = true
 		for _, other := range needs[name] {
-			place(other)
+			if index[other] == 0 {
+				visit(other)
+				low[name] = min(low[name], low[other])
+			} else if open[other] {
+				low[name] = min(low[name], index[other])
+			}
 		}
-		stack = stack[:len(stack)-1]
-		state[name] = placed
-		order = append(order, name)
+		if low[name] < index[name] {
+			return
+		}
+		knot := slices.Clone(stack[slices.Index(stack, name):])
+		stack = stack[:len(stack)-len(knot)]
+		for _, member := range knot {
+			delete(open, member)
+		}
+		slices.Reverse(knot)
+		order = append(order, knot...)
+		if len(knot) > 1 || slices.Contains(needs[name], name) {
+			knots, cycles = append(knots, knot), append(cycles, cycleIn(knot, needs))
+		}
 	}
 	for _, name := range names {
-		place(name)
+		if index[name] == 0 {
+			visit(name)
+		}
 	}
-	return order, cycles
+	return order, knots, cycles
+}
+
+// cycleIn finds a cycle in a knot.
+func cycleIn(knot []string, needs map[string][]string) []string {
+	member := map[string]bool{}
+	for _, name := range knot {
+		member[name] = true
+	}
+	at := map[string]int{}
+	var way []string
+	for name := slices.Min(knot); ; {
+		if i, been := at[name]; been {
+			cycle := way[i:]
+			least := slices.Index(cycle, slices.Min(cycle))
+			return slices.Concat(cycle[least:], cycle[:least])
+		}
+		at[name] = len(way)
+		way = append(way, name)
+		i := slices.IndexFunc(needs[name], func(other string) bool { return member[other] })
+		name = needs[name][i]
+	}
+}
+
+// around is a cycle as it is told: back to its first name, and of a long one the ends.
+func around(cycle []string) []string {
+	const ends = 8
+	if len(cycle) > 2*ends {
+		cycle = slices.Concat(cycle[:ends], []string{"..."}, cycle[len(cycle)-ends:])
+	}
+	return append(slices.Clone(cycle), cycle[0])
+}
+
+// unlist makes tuples and objects of the lists, sets and maps in v: defaults are applied
+// to these without comparing the types of all elements.
+func unlist(v cty.Value) cty.Value {
+	if !v.IsKnown() || v.IsNull() || !v.CanIterateElements() {
+		return v
+	}
+	var values []cty.Value
+	attributes := map[string]cty.Value{}
+	keyed := v.Type().IsMapType() || v.Type().IsObjectType()
+	for it := v.ElementIterator(); it.Next(); {
+		key, element := it.Element()
+		if element = unlist(element); keyed {
+			attributes[key.AsString()] = element
+		} else {
+			values = append(values, element)
+		}
+	}
+	if keyed {
+		return cty.ObjectVal(attributes)
+	}
+	return cty.TupleVal(values)
 }
 
 // assign gives every variable its value: an assignment from the command line, the
@@ -238,7 +305,7 @@ func (m *merger) assign(documents []*document, assignments []string) {
 		}
 		for _, a := range doc.header.variables {
 			if !known[a.name] {
-				m.report.errorf(a.place, "profile", "No such variable", "Neither this profile nor a parent has a variable %q.%s", a.name, suggest(a.name, sortedKeys(known)))
+				m.report.errorf(a.place, "profile", "No such variable", "Neither this profile nor a parent has a variable %q.%s", a.name, m.report.suggest(a.name, maps.Keys(known)))
 				continue
 			}
 			settings[a.name] = a
@@ -266,7 +333,7 @@ func (m *merger) assignment(text string, known map[string]bool) *argument {
 		return nil
 	}
 	if !known[name] {
-		m.report.errorf(place, "", "No such variable", "The profile has no variable %q.%s", name, suggest(name, sortedKeys(known)))
+		m.report.errorf(place, "", "No such variable", "The profile has no variable %q.%s", name, m.report.suggest(name, maps.Keys(known)))
 		return nil
 	}
 	at := strings.IndexByte(text, '=') + 1
@@ -298,12 +365,12 @@ func (m *merger) value(v *variable, setting *argument) cty.Value {
 		return failed
 	}
 	from.expr = meterWhole(from.expr)
-	value, ok := evaluate(m.report, address, from.expr, newContext(nil))
+	value, ok := evaluate(m.report, address, from.expr, newContext(m.budget, nil))
 	if !ok {
 		return failed
 	}
 	if v.defaults != nil {
-		value = v.defaults.Apply(value)
+		value = v.defaults.Apply(unlist(value))
 	}
 	value, mismatches := conform(value, typ)
 	for _, mismatch := range mismatches {
@@ -326,7 +393,7 @@ func (m *merger) validate(v *variable, from *argument, value cty.Value) {
 		if c.expr.invalid {
 			continue
 		}
-		ctx := newContext(map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: value})})
+		ctx := newContext(m.budget, map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: value})})
 		holds, ok := evaluate(m.report, "var."+v.name, meterWhole(c.expr.expr), ctx)
 		if !ok || !holds.IsKnown() {
 			continue
@@ -343,12 +410,12 @@ func (m *merger) validate(v *variable, from *argument, value cty.Value) {
 
 // constant reports whether an expression refers to nothing.
 func constant(r *report, address string, a *argument) bool {
-	before := len(r.list)
+	before := r.count
 	c := &checker{report: r, address: address, roots: map[string]cty.Type{}}
 	c.rootHint = "the value of a variable refers to nothing"
 	if setting, ok := a.expr.(*hclsyntax.ScopeTraversalExpr); ok && len(setting.Traversal) == 1 {
 		c.rootHint = fmt.Sprintf("a string is written in quotes: %q", setting.Traversal.RootName())
 	}
 	c.expr(a.expr, nil)
-	return len(r.list) == before
+	return r.count == before
 }

@@ -3,6 +3,7 @@ package profiles_test
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -56,8 +57,11 @@ func fakeTypes() []plan.Type {
 				var out []plan.Problem
 				for it := v.ElementIterator(); it.Next(); {
 					key, element := it.Element()
+					if element.Type() == cty.String && strings.Contains(element.AsString(), "\n") {
+						out = append(out, plan.Problem{Attribute: "settings", Key: key.AsString(), Summary: key.AsString() + " has lines", Detail: element.AsString() + "\x1b[2J"})
+					}
 					if element.Type() == cty.Bool {
-						out = append(out, plan.Problem{Attribute: "settings", Key: key.AsString(), Summary: "NCCL cannot read this value", Detail: fmt.Sprintf("NCCL reads %t as 0.", element.True())})
+						out = append(out, plan.Problem{Attribute: "settings", Key: key.AsString(), Summary: "no value for NCCL", Detail: fmt.Sprintf("NCCL reads %t as 0.", element.True())})
 					}
 				}
 				return out

@@ -21,6 +21,8 @@ type checker struct {
 	address string // of the block that the expression stands in
 	// roots are the types of what references can start with.
 	roots map[string]cty.Type
+	// locals are the types of the locals that were checked.
+	locals map[string]cty.Type
 	// rootHint is said where a reference starts with nothing of roots.
 	rootHint string
 	// identity: the expression is a match.
@@ -58,7 +60,7 @@ func check(r *report, p *Profile, variables map[string]*variable) {
 			values[name] = v.typ.WithoutOptionalAttributesDeep()
 		}
 	}
-	c := &checker{report: r, roots: map[string]cty.Type{
+	c := &checker{report: r, locals: map[string]cty.Type{}, roots: map[string]cty.Type{
 		"node": NodeSchema(), "var": cty.Object(values),
 		"local": dynamicObject(p.locals), "selector": selectorsType(p.selectors),
 	}}
@@ -112,8 +114,8 @@ func (c *checker) bindings(p *Profile) {
 		b.needs = slices.DeleteFunc(b.needs, func(other string) bool { return all[other] == nil })
 		graph[name] = b.needs
 	}
-	order, cycles := sortGraph(sortedKeys(all), graph)
-	for _, cycle := range cycles {
+	order, knots, cycles := sortGraph(sortedKeys(all), graph)
+	for i, cycle := range cycles {
 		b := all[cycle[0]]
 		var place hcl.Range
 		if b.local != nil {
@@ -121,17 +123,15 @@ func (c *checker) bindings(p *Profile) {
 		} else {
 			place = b.selector.place
 		}
-		c.report.errorf(place, cycle[0], "Values depend on each other", "%s.", strings.Join(append(cycle, cycle[0]), " needs "))
-		for _, name := range cycle {
+		c.report.errorf(place, cycle[0], "Values depend on each other", "%s.", strings.Join(around(cycle), " needs "))
+		for _, name := range knots[i] {
 			all[name].invalidate()
 		}
 	}
-	locals := maps.Clone(c.roots["local"].AttributeTypes())
 	for _, name := range order {
 		b := all[name]
 		if b.local != nil {
-			locals[b.name] = c.argument(name, b.local)
-			c.roots["local"] = cty.Object(locals)
+			c.locals[b.name] = c.argument(name, b.local)
 		} else {
 			c.selector(name, b.selector)
 		}
@@ -214,6 +214,10 @@ func (c *checker) block(b *block) {
 	inner := *c
 	each := b.arguments["for_each"]
 	if each != nil {
+		if n := literalElements(each[0].expr); n > maxInstances {
+			tooManyInstances(c.report, each[0], b.address, n)
+			each[0].invalid = true
+		}
 		element := elementType(c.argument(b.address, each[0]))
 		inner.roots = maps.Clone(c.roots)
 		inner.roots["each"] = cty.Object(map[string]cty.Type{"key": cty.String, "value": element})
@@ -242,12 +246,22 @@ func (c *checker) block(b *block) {
 	}
 }
 
+// literalElements is how many elements toset([...]) has at most, 0 for another expression.
+func literalElements(e hclsyntax.Expression) int {
+	if call, ok := e.(*hclsyntax.FunctionCallExpr); ok && call.Name == "toset" && len(call.Args) == 1 {
+		if list, ok := call.Args[0].(*hclsyntax.TupleConsExpr); ok {
+			return len(list.Exprs)
+		}
+	}
+	return 0
+}
+
 // argument checks one expression and marks it when it is wrong. It returns its type.
 func (c *checker) argument(address string, a *argument) cty.Type {
-	before := len(c.report.list)
+	before := c.report.count
 	c.address = address
 	t := c.expr(a.expr, nil)
-	if len(c.report.list) > before {
+	if c.report.count > before {
 		a.invalid = true
 		return cty.DynamicPseudoType
 	}
@@ -273,7 +287,7 @@ func (c *checker) expr(e hclsyntax.Expression, s *scope) cty.Type {
 		return c.call(e, s)
 	case *hclsyntax.ConditionalExpr:
 		c.expr(e.Condition, s)
-		t, f := c.expr(e.TrueResult, s), c.expr(e.FalseResult, s)
+		t, f := unifiable(c.expr(e.TrueResult, s)), unifiable(c.expr(e.FalseResult, s))
 		if unified, _ := convert.Unify([]cty.Type{t, f}); unified != cty.NilType {
 			return unified
 		}
@@ -286,7 +300,13 @@ func (c *checker) expr(e hclsyntax.Expression, s *scope) cty.Type {
 		for i, element := range e.Exprs {
 			types[i] = c.expr(element, s)
 		}
-		return cty.Tuple(types)
+		switch t := cty.Tuple(types); {
+		case len(types) <= followed:
+			return t
+		case alike(types):
+			return cty.List(types[0])
+		}
+		return cty.DynamicPseudoType
 	case *hclsyntax.ObjectConsExpr:
 		return c.object(e, s, map[int]bool{})
 	case *hclsyntax.ObjectConsKeyExpr:
@@ -320,14 +340,14 @@ func (c *checker) object(e *hclsyntax.ObjectConsExpr, s *scope, invalid map[int]
 	first := map[string]hcl.Range{}
 	computed := false
 	for i, item := range e.Items {
-		before := len(c.report.list)
+		before := c.report.count
 		t := c.expr(item.ValueExpr, s)
 		name := literalKey(item)
 		if name == "" {
 			c.expr(item.KeyExpr, s)
 			computed = true
 		}
-		if len(c.report.list) > before {
+		if c.report.count > before {
 			invalid[i] = true
 		}
 		if name == "" {
@@ -339,7 +359,7 @@ func (c *checker) object(e *hclsyntax.ObjectConsExpr, s *scope, invalid map[int]
 		}
 		first[name], types[name] = item.KeyExpr.Range(), t
 	}
-	if computed {
+	if computed || len(types) > followed {
 		return cty.DynamicPseudoType
 	}
 	return cty.Object(types)
@@ -402,17 +422,32 @@ func elementType(collection cty.Type) cty.Type {
 	switch {
 	case collection.IsCollectionType():
 		return collection.ElementType()
+	case size(collection, followed) == followed:
 	case collection.IsTupleType():
 		types = collection.TupleElementTypes()
 	case collection.IsObjectType():
-		for _, name := range sortedKeys(collection.AttributeTypes()) {
-			types = append(types, collection.AttributeType(name))
-		}
+		types = slices.Collect(maps.Values(collection.AttributeTypes()))
 	}
-	if len(types) == 0 || slices.ContainsFunc(types, func(t cty.Type) bool { return !t.Equals(types[0]) }) {
+	if len(types) == 0 || !alike(types) {
 		return cty.DynamicPseudoType
 	}
 	return types[0]
+}
+
+// followed is how many types the type of a literal can be made of so that references
+// into it, where they are written, are checked: each takes a look at all of them.
+const followed = 256
+
+func alike(types []cty.Type) bool {
+	return !slices.ContainsFunc(types, func(t cty.Type) bool { return !t.Equals(types[0]) })
+}
+
+// unifiable is t, or any where bringing it together with others takes long.
+func unifiable(t cty.Type) cty.Type {
+	if size(t, fewTypes) == fewTypes {
+		return cty.DynamicPseudoType
+	}
+	return t
 }
 
 // call checks a function's name and arguments.
@@ -423,7 +458,7 @@ func (c *checker) call(e *hclsyntax.FunctionCallExpr, s *scope) cty.Type {
 	}
 	f, ok := functions()[e.Name]
 	if !ok {
-		c.report.errorf(e.NameRange, c.address, "No such function", "There is no function %q.%s", e.Name, suggest(e.Name, Functions()))
+		c.report.errorf(e.NameRange, c.address, "No such function", "There is no function %q.%s", e.Name, c.report.suggest(e.Name, maps.Keys(functions())))
 		return cty.DynamicPseudoType
 	}
 	if c.identity && e.Name == "length" {
@@ -433,7 +468,7 @@ func (c *checker) call(e *hclsyntax.FunctionCallExpr, s *scope) cty.Type {
 	switch {
 	case e.Name == "can":
 		return cty.Bool
-	case e.Name == "try" || e.ExpandFinal:
+	case e.Name == "try" || e.ExpandFinal || len(types) > fewTypes:
 		return cty.DynamicPseudoType
 	}
 	return c.result(e, f, types, s)
@@ -458,7 +493,7 @@ func (c *checker) result(e *hclsyntax.FunctionCallExpr, f function.Function, typ
 		if param == nil {
 			return wrong(e.Args[i].Range(), fmt.Errorf("takes %d arguments", len(params)))
 		}
-		arg, err := convert.Convert(cty.UnknownVal(t), param.Type)
+		arg, err := convert.Convert(cty.UnknownVal(unifiable(t)), param.Type)
 		if err != nil {
 			return wrong(e.Args[i].Range(), fmt.Errorf("%s is unsuitable: %w", param.Name, err))
 		}
@@ -484,10 +519,17 @@ func (c *checker) traversal(t hcl.Traversal, s *scope) cty.Type {
 			return c.follow(typ, t[1:], root)
 		}
 	}
+	if root == "local" && len(t) > 1 {
+		if name, named := stepName(t[1]); named {
+			if typ, ok := c.locals[name]; ok {
+				return c.follow(typ, t[2:], root+step(name))
+			}
+		}
+	}
 	typ, ok := c.roots[root]
 	rng := t[0].SourceRange()
 	if !ok {
-		c.report.errorf(rng, c.address, "No such reference", "Nothing is called %q here%s.%s", root, c.hintFor(root), suggest(root, sortedKeys(c.roots)))
+		c.report.errorf(rng, c.address, "No such reference", "Nothing is called %q here%s.%s", root, c.hintFor(root), c.report.suggest(root, maps.Keys(c.roots)))
 		return cty.DynamicPseudoType
 	}
 	if len(t) == 1 {
@@ -581,16 +623,16 @@ func (c *checker) noAttribute(t cty.Type, name string, place hcl.Range, written 
 			}
 		}
 	}
-	names := sortedKeys(t.AttributeTypes())
-	hint := suggest(name, names)
-	if hint == "" && len(names) > 0 && len(names) <= 12 {
-		hint = fmt.Sprintf(" It has %s.", strings.Join(names, ", "))
-	}
+	names := t.AttributeTypes()
+	hint := c.report.suggest(name, maps.Keys(names))
 	switch written {
 	case "var", "local", "selector":
 		kind := map[string]string{"var": "variable", "local": "local", "selector": "selector"}[written]
-		c.report.errorf(place, c.address, "No such "+kind, "There is no %s %q.%s", kind, name, suggest(name, names))
+		c.report.errorf(place, c.address, "No such "+kind, "There is no %s %q.%s", kind, name, hint)
 	default:
+		if hint == "" && len(names) > 0 && len(names) <= maxListed {
+			hint = fmt.Sprintf(" It has %s.", strings.Join(sortedKeys(names), ", "))
+		}
 		c.report.errorf(place, c.address, "No such attribute", "%s has no attribute %q.%s", written, name, hint)
 	}
 }

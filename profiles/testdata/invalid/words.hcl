@@ -1,0 +1,3 @@
+profile {
+  extends = ["./bare.hcl", "bare.hcl"]
+}
