@@ -14,7 +14,7 @@ GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 # Flags for go test; CI adds -v so that skipped tests show.
 TESTFLAGS ?=
 
-.PHONY: build run test check-format vet lint unit bench fuzz clean
+.PHONY: build run test check-format vet lint unit bench fuzz e2e e2e-shell clean
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/busbar ./cmd/busbar
@@ -38,6 +38,7 @@ check-format:
 vet:
 	@echo "== go vet"
 	@$(GO) vet ./...
+	@$(GO) vet -tags e2e ./e2e/...
 
 lint: $(GOLANGCI)
 	@echo "== golangci-lint"
@@ -65,6 +66,16 @@ fuzz:
 	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; \
 	done
+
+# The lab (docs/lab.md): scenarios on a Debian in QEMU, two at a time. As root. E2E=NAME runs
+# one of them.
+E2E ?=
+e2e:
+	@cd e2e && $(GO) test -tags e2e -count 1 -parallel 2 -timeout 2h -run 'Test$(E2E)' $(TESTFLAGS)
+
+# A root shell in such a machine, with busbar installed.
+e2e-shell:
+	@$(GO) run -tags e2e ./e2e/shell
 
 clean:
 	rm -rf $(BIN)

@@ -18,6 +18,9 @@ func Available() bool {
 	return err == nil && info.IsDir()
 }
 
+// ErrNotRunning says that systemd is not the init of this machine.
+var ErrNotRunning = errors.New("it is not running here (no /run/systemd/system)")
+
 // Conn is a connection to the service manager. It is closed by Close.
 type Conn struct {
 	bus    *dbus.Conn
@@ -29,7 +32,7 @@ type Conn struct {
 // answer costs no more than ctx allows.
 func Connect(ctx context.Context) (*Conn, error) {
 	if !Available() {
-		return nil, errors.New("connecting to systemd: it is not running here (no /run/systemd/system)")
+		return nil, fmt.Errorf("connecting to systemd: %w", ErrNotRunning)
 	}
 	life, cancel := context.WithCancel(context.Background())
 	type result struct {

@@ -1,0 +1,60 @@
+//go:build e2e
+
+package e2e
+
+import "testing"
+
+const defaults = "/etc/default/grub"
+
+// grub sets lines of /etc/default/grub anew.
+func (g *guest) grub(lines string) {
+	g.t.Helper()
+	g.file(defaults, "GRUB_TIMEOUT=0\nGRUB_DISTRIBUTOR=Debian\nGRUB_TERMINAL=serial\n"+lines)
+}
+
+// TestForeignDefaults: others' lines in GRUB's defaults keep the argument from taking effect.
+// Busbar says so before any reboot, names the line, and changes nothing.
+func TestForeignDefaults(t *testing.T) {
+	g := scenario(t, "lines of others that undo the boot argument are named before any reboot")
+	g.profile(passthrough)
+
+	g.file("/etc/default/grub.d/zzz-vendor.cfg", "# vendor\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet\"\n")
+	g.busbar(2, "plan").blames("conflict", "boot_args.overridden", "/etc/default/grub.d/zzz-vendor.cfg", 2)
+	g.busbar(2, "apply", "--yes").noStep()
+	g.sh("rm /etc/default/grub.d/zzz-vendor.cfg")
+
+	g.grub("GRUB_CMDLINE_LINUX=\"console=ttyS0 iommu=off\"\n")
+	d := g.busbar(2, "apply", "--yes")
+	d.noStep()
+	if f := d.blames("conflict", "boot_args.overridden", defaults, 4); f.Found != "iommu=off" {
+		t.Errorf("found %q", f.Found)
+	}
+
+	g.grub("GRUB_CMDLINE_LINUX=\"console=ttyS0\nGRUB_TIMEOUT=1\n")
+	g.busbar(2, "apply", "--yes").has("conflict", "boot_args.defaults_broken")
+
+	g.grub("GRUB_DEFAULT=\"1>1\"\nGRUB_CMDLINE_LINUX=console=ttyS0\n")
+	g.busbar(2, "plan").blames("conflict", "boot_args.other_entry", defaults, 4)
+}
+
+// TestLostArgument: the entry that boots is one that busbar cannot see. After the reboot
+// the argument is ineffective, and no further reboot is asked for.
+func TestLostArgument(t *testing.T) {
+	g := scenario(t, "an argument that the reboot did not bring is ineffective, and no second reboot is owed")
+	g.profile(passthrough)
+	g.grub("GRUB_DEFAULT=saved\nGRUB_CMDLINE_LINUX=console=ttyS0\n")
+	g.sh(`cat > /boot/grub/custom.cfg <<EOF
+menuentry 'own' {
+	linux /boot/$(cd /boot && echo vmlinuz-*) root=UUID=$(findmnt -no UUID /) ro console=ttyS0 own
+	initrd /boot/$(cd /boot && echo initrd.img-*)
+}
+EOF
+grub-set-default own`)
+	g.busbar(3, "apply", "--yes")
+	g.reboot()
+	g.is("1", "grep -c ' own' /proc/cmdline")
+	g.busbar(2, "verify").has("ineffective", "boot_args.next_boot")
+	d := g.busbar(5, "apply", "--yes")
+	d.noStep()
+	d.blames("ineffective", "boot_args.next_boot", "/proc/cmdline", 0)
+}

@@ -1,0 +1,150 @@
+//go:build e2e
+
+// Package e2e runs busbar on a real kernel, systemd, GRUB and PCIe tree: docs/lab.md.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"busbar/e2e/lab"
+)
+
+// What all tests share.
+var (
+	theLab *lab.Lab
+	busbar []byte // the binary
+	// out keeps what belongs to scenarios that failed.
+	out = filepath.Join("..", "bin", "e2e")
+)
+
+// prepareDeadline bounds building the image; with it in the cache, seconds are needed.
+const prepareDeadline = 30 * time.Minute
+
+// scenarioDeadline bounds one scenario, from its start to its end.
+const scenarioDeadline = 10 * time.Minute
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), prepareDeadline)
+	defer cancel()
+	theLab, err = lab.Open(ctx, func(format string, args ...any) { fmt.Printf("lab: "+format+"\n", args...) })
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "busbar")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "busbar")
+	if err := lab.Build(ctx, file, "../cmd/busbar", "-ldflags", "-s -w -X main.version=e2e"); err != nil {
+		return 0, err
+	}
+	if busbar, err = os.ReadFile(file); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// guest is a machine in a test: what goes wrong in it ends the test.
+type guest struct {
+	*lab.Machine
+	t   *testing.T
+	ctx context.Context
+}
+
+// scenario starts a machine that has just booted and has busbar installed, and says in one
+// line how the scenario ended. Scenarios run side by side.
+func scenario(t *testing.T, says string) *guest {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), scenarioDeadline)
+	began := time.Now()
+	dir, err := filepath.Abs(filepath.Join(out, t.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	m, err := theLab.Start(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &guest{m, t, ctx}
+	t.Cleanup(func() {
+		defer cancel()
+		verdict := "ok  "
+		if t.Failed() {
+			verdict = "FAIL"
+			last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			journal := g.Journal(last)
+			cancel()
+			os.WriteFile(filepath.Join(dir, "journal.log"), []byte(journal), 0o644)
+			t.Logf("console.log and journal.log are kept in %s", dir)
+		}
+		g.Cut()
+		os.Remove(filepath.Join(dir, "disk.qcow2"))
+		if !t.Failed() {
+			os.RemoveAll(dir)
+		}
+		fmt.Printf("%s %4.0f s  %s: %s\n", verdict, time.Since(began).Seconds(), strings.TrimPrefix(t.Name(), "Test"), says)
+	})
+	g.put("/usr/local/bin/busbar", string(busbar), 0o755)
+	return g
+}
+
+func (g *guest) put(name, text string, mode os.FileMode) {
+	g.t.Helper()
+	if err := g.Put(g.ctx, name, []byte(text), mode); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// file writes a plain file.
+func (g *guest) file(name, text string) {
+	g.t.Helper()
+	g.put(name, text, 0o644)
+}
+
+// sh runs a shell command that must succeed, and returns its standard output.
+func (g *guest) sh(command string) string {
+	g.t.Helper()
+	r := g.Run(g.ctx, "sh", "-c", command)
+	if r.Code != 0 {
+		g.t.Fatalf("%s: %s", command, r)
+	}
+	return r.Stdout
+}
+
+// reboot reboots and waits for the guest.
+func (g *guest) reboot() {
+	g.t.Helper()
+	if err := g.Reboot(g.ctx); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// restart cuts the power and boots again.
+func (g *guest) restart() {
+	g.t.Helper()
+	g.Cut()
+	m, err := theLab.PowerOn(g.ctx, g.Dir)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.Machine = m
+}
