@@ -16,6 +16,7 @@ import (
 	"busbar/internal/sysctld"
 	"busbar/node"
 	"busbar/plan"
+	"busbar/systemd"
 )
 
 // errNotRunning answers an action that only makes sense in a running system.
@@ -28,9 +29,7 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 	case plan.WriteFile:
 		return r.writeFile(ctx, a, now)
 	case plan.RemoveFile:
-		_, err := atomicfile.Remove(r.Root, a.Path)
-		r.unitFiles = r.unitFiles || isUnitFile(a.Path)
-		return err
+		return r.removeFile(ctx, a)
 	case plan.WriteMarker:
 		_, err := atomicfile.Write(r.Root, node.MarkerPath, []byte(plan.MarkerText(a.Marker)), atomicfile.Mode(0o644), atomicfile.MkdirAll())
 		return err
@@ -69,6 +68,22 @@ func (r *runner) writeFile(ctx context.Context, a plan.WriteFile, now node.Facts
 	_, err := atomicfile.Write(r.Root, a.Path, []byte(a.Text), options...)
 	r.unitFiles = r.unitFiles || isUnitFile(a.Path)
 	return err
+}
+
+// removeFile removes a file. A unit's drop-in that is gone stays in force until systemd
+// reads the unit again, and no later plan knows which unit that was.
+func (r *runner) removeFile(ctx context.Context, a plan.RemoveFile) error {
+	if _, err := atomicfile.Remove(r.Root, a.Path); err != nil || !isUnitFile(a.Path) {
+		return err
+	}
+	r.unitFiles = true
+	if !r.running {
+		return nil
+	}
+	if err := r.reloadUnits(ctx); err != nil && !errors.Is(err, systemd.ErrNotRunning) {
+		return fmt.Errorf("it was removed, but systemd has not read the unit again: %w", err)
+	}
+	return nil
 }
 
 // backUp keeps the old content once: a backup that exists is the older one. It can be

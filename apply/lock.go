@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 	"time"
 
 	pathrs "github.com/cyphar/filepath-securejoin/pathrs-lite"
@@ -32,33 +34,73 @@ type holder struct {
 	Started time.Time `json:"started"`
 }
 
-// acquire takes the lock of the node below root, without waiting.
-func acquire(root string) (release func(), err error) {
+// acquire takes the lock of the node below root, without waiting. In a tree that does not
+// run, release leaves nothing of it: what lies in an image's /run is no state.
+func acquire(root string, running bool) (release func(), err error) {
+	name := filepath.Join(root, lockDir, lockName)
 	lock, dir, err := openLock(root)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("%w: %w", ErrNeedsRoot, err)
+		return nil, fmt.Errorf("%w: taking the lock %s: %w; run busbar as root", ErrNeedsRoot, name, err)
 	case err != nil:
-		return nil, fmt.Errorf("taking the lock: %w", err)
+		return nil, fmt.Errorf("taking the lock %s: %w%s", name, err, lockAdvice(err))
 	}
-	defer dir.Close()
 	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		lock.Close()
-		return nil, fmt.Errorf("%w%s", ErrLocked, heldBy(dir))
-	}
-	if err == nil {
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("%w%s", ErrLocked, heldBy(dir))
+	case err != nil:
+		err = fmt.Errorf("taking the lock %s: %w", name, err)
+	case !isAt(lock, dir, lockName):
+		err = ErrLocked // by the run that has just removed it
+	default:
 		err = writeHolder(root)
 	}
 	if err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("taking the lock %s/%s: %w", lockDir, lockName, err)
+		dir.Close()
+		return nil, err
 	}
 	return func() {
 		// Who holds the lock is told for as long as it is held; the lock alone counts.
 		_, _ = atomicfile.Remove(root, lockDir+"/"+holderName)
+		if !running {
+			_, _ = atomicfile.Remove(root, lockDir+"/"+lockName)
+			removeLockDir(root)
+		}
+		dir.Close()
 		lock.Close()
 	}, nil
+}
+
+// removeLockDir removes the lock's directory, unless there is something else in it.
+func removeLockDir(root string) {
+	parent, err := pathrs.OpenInRoot(root, path.Dir(lockDir))
+	if err != nil {
+		return
+	}
+	defer parent.Close()
+	_ = unix.Unlinkat(int(parent.Fd()), path.Base(lockDir), unix.AT_REMOVEDIR)
+}
+
+// lockAdvice says what to do about something else that lies where the lock should.
+func lockAdvice(err error) string {
+	switch {
+	case errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EEXIST):
+		return "; it is not busbar's: move it away"
+	case errors.Is(err, unix.EROFS):
+		return "; mount a tmpfs there, or remount it read-write"
+	default:
+		return ""
+	}
+}
+
+// isAt reports whether an open file is still the one of that name in dir.
+func isAt(f, dir *os.File, name string) bool {
+	var open, there unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &open) == nil &&
+		unix.Fstatat(int(dir.Fd()), name, &there, unix.AT_SYMLINK_NOFOLLOW) == nil &&
+		open.Dev == there.Dev && open.Ino == there.Ino
 }
 
 func openLock(root string) (lock, dir *os.File, err error) {

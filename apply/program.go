@@ -20,6 +20,12 @@ import (
 // (cloud-init, cron); the last is NixOS'.
 const usualPath = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/run/current-system/sw/bin"
 
+// patience is after which time people are told what is waited for.
+const patience = 3 * time.Second
+
+// LongestStep bounds every step: what takes longer is abandoned.
+const LongestStep = max(updateGRUBDeadline, unitDeadline, modprobeDeadline, systemctlDeadline)
+
 // maxOutput bounds what is kept of a program's output: its end.
 const maxOutput = 16 << 10
 
@@ -103,16 +109,21 @@ func (r *runner) wait(deadline time.Duration, cmd *exec.Cmd, title string) error
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	select {
-	case err := <-ended:
-		if err == nil || errors.Is(err, exec.ErrWaitDelay) {
-			return nil
+	long := min(patience, deadline)
+	for patient, over := time.After(long), time.After(deadline); ; {
+		select {
+		case err := <-ended:
+			if err == nil || errors.Is(err, exec.ErrWaitDelay) {
+				return nil
+			}
+			return &programError{title, output.String(), err}
+		case <-patient:
+			r.Observer.Waiting(title, deadline-long)
+		case <-over:
+			// Whether the kill works is not waited for.
+			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+			return &programError{title, output.String(), fmt.Errorf("gave no answer in %s and was abandoned", seconds(deadline))}
 		}
-		return &programError{title, output.String(), err}
-	case <-time.After(deadline):
-		// Whether the kill works is not waited for.
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
-		return &programError{title, output.String(), fmt.Errorf("gave no answer in %s and was abandoned", seconds(deadline))}
 	}
 }
 

@@ -26,7 +26,7 @@ var (
 	ErrLocked = errors.New("another run holds the lock")
 	// ErrNeedsRoot: the lock's directory cannot be written.
 	ErrNeedsRoot = errors.New("changing a node needs root")
-	// ErrDeclined: Approve said no.
+	// ErrDeclined: Approve said no, or its context was cancelled with this cause.
 	ErrDeclined = errors.New("declined, nothing was changed")
 	// ErrInterrupted: the context ended before the first step.
 	ErrInterrupted = errors.New("interrupted, nothing was changed")
@@ -180,7 +180,7 @@ type runner struct {
 }
 
 func (r *runner) run(ctx context.Context) error {
-	release, err := acquire(r.Root)
+	release, err := acquire(r.Root, r.running)
 	if err != nil {
 		return err
 	}
@@ -231,6 +231,9 @@ func (r *runner) ask(ctx context.Context, p plan.Plan) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
+		if cause := context.Cause(ctx); errors.Is(cause, ErrDeclined) {
+			return cause
+		}
 		return ErrInterrupted
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -342,6 +344,7 @@ func TestBackupIsKeptOnceAndPrivate(t *testing.T) {
 func TestNothingChangedWithoutApproval(t *testing.T) {
 	broken := errors.New("broken")
 	interrupted, cancel := context.WithCancel(t.Context())
+	refused, refuse := context.WithCancelCause(t.Context())
 	tests := []struct {
 		name    string
 		ctx     context.Context
@@ -352,6 +355,7 @@ func TestNothingChangedWithoutApproval(t *testing.T) {
 		{"declined", t.Context(), func(plan.Plan) (bool, error) { return false, nil }, ErrDeclined, plan.ExitError},
 		{"no terminal", t.Context(), func(plan.Plan) (bool, error) { return false, broken }, broken, plan.ExitError},
 		{"interrupted", interrupted, func(plan.Plan) (bool, error) { cancel(); select {} }, ErrInterrupted, plan.ExitPartial},
+		{"declined by a signal", refused, func(plan.Plan) (bool, error) { refuse(ErrDeclined); select {} }, ErrDeclined, plan.ExitError},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -461,6 +465,90 @@ func TestLock(t *testing.T) {
 	}
 	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 {
 		t.Errorf("after the release: exit code %d", result.ExitCode)
+	}
+}
+
+// A run on a tree leaves nothing of its lock, and nothing of others is taken away.
+func TestLockInTree(t *testing.T) {
+	for _, others := range []bool{false, true} {
+		m := newMachine(t)
+		if others {
+			m.write("/run/busbar/others", "")
+		}
+		before := m.names("/run")
+		o := m.options(m.plan(only("nccl")))
+		o.Approve = func(plan.Plan) (bool, error) {
+			if _, err := run(t.Context(), m.options(m.plan(only("nccl"))), false); !errors.Is(err, ErrLocked) {
+				t.Errorf("second run: %v", err)
+			}
+			return true, nil
+		}
+		if result, err := run(t.Context(), o, false); err != nil || result.ExitCode != 0 {
+			t.Errorf("exit code %d, error %v", result.ExitCode, err)
+		}
+		if diff := cmp.Diff(before, m.names("/run")); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// names are the files below a directory of the machine.
+func (m *machine) names(dir string) (names []string) {
+	must(filepath.WalkDir(m.root+dir, func(name string, _ fs.DirEntry, err error) error {
+		names = append(names, strings.TrimPrefix(name, m.root))
+		return err
+	}))
+	return names
+}
+
+// A lock that another run removed between its opening and its taking is no lock.
+func TestRemovedLock(t *testing.T) {
+	m := newMachine(t)
+	lock, dir, err := openLock(m.root)
+	must(err)
+	defer lock.Close()
+	defer dir.Close()
+	if !isAt(lock, dir, lockName) {
+		t.Error("a new lock is not where it was made")
+	}
+	must(os.Remove(m.root + "/run/busbar/lock"))
+	m.write("/run/busbar/lock", "")
+	if isAt(lock, dir, lockName) {
+		t.Error("another file passes for the lock")
+	}
+}
+
+// What lies in the lock's place is named in full, with what to do.
+func TestLockObstructed(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		make func(name string) error
+	}{
+		{"/run/busbar/lock", func(name string) error { return os.MkdirAll(name, 0o755) }},
+		{"/run/busbar", func(name string) error { return os.WriteFile(name, nil, 0o644) }},
+		{"/run/busbar/lock", func(name string) error {
+			return errors.Join(os.Mkdir(filepath.Dir(name), 0o755), os.Symlink("/etc/fstab", name))
+		}},
+	} {
+		m := newMachine(t)
+		must(c.make(m.root + c.file))
+		result, err := run(t.Context(), m.options(m.plan(everything)), true)
+		if err == nil || result.ExitCode != plan.ExitError || !strings.Contains(err.Error(), m.root+"/run/busbar/lock: ") || !strings.Contains(err.Error(), "move it away") {
+			t.Errorf("%s: exit code %d, %v", c.file, result.ExitCode, err)
+		}
+	}
+}
+
+// A program that takes its time is told of once.
+func TestSlowProgramIsTold(t *testing.T) {
+	m := newMachine(t)
+	m.program("modprobe", fmt.Sprintf("sleep %g; mkdir -p \"$root/sys/module/$1\"", (patience+500*time.Millisecond).Seconds()))
+	o := m.options(m.plan(only("peermem")))
+	var waits []string
+	o.Observer = observer{waiting: func(what string) { waits = append(waits, what) }}
+	applyOn(t, o)
+	if diff := cmp.Diff([]string{"modprobe nvidia_peermem"}, waits); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"busbar/node"
 	"busbar/plan"
+	"busbar/systemd"
 )
 
 // recorder notes what is asked of a machine's systemd.
@@ -87,6 +88,38 @@ func TestSetUnit(t *testing.T) {
 			result := applyOn(t, o)
 			if diff := cmp.Diff(test.want, strings.Join(calls, " ")); diff != "" || result.ExitCode != 0 {
 				t.Errorf("exit code %d, calls (-want +got):\n%s\n%s", result.ExitCode, diff, errorsOf(result))
+			}
+		})
+	}
+}
+
+// TestRemovedDropIn: systemd forgets what a drop-in said when it is removed, and a machine
+// without systemd has nothing to forget.
+func TestRemovedDropIn(t *testing.T) {
+	const file = "/etc/systemd/system/slurmd.service.d/zz-busbar.conf"
+	for _, test := range []struct {
+		name    string
+		connect error
+		calls   string
+		outcome string
+	}{
+		{"with systemd", nil, "reload close", Done},
+		{"without systemd", systemd.ErrNotRunning, "", Done},
+		{"systemd does not answer", context.DeadlineExceeded, "", Failed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write(file, "[Service]\nLimitMEMLOCK=infinity\n")
+			o := m.options(m.plan(func(node.Facts) []plan.Step {
+				return []plan.Step{{Target: file, Action: plan.RemoveFile{Path: file}}}
+			}))
+			var calls []string
+			o.Units = func(context.Context) (Units, error) {
+				return recorder{unitControl{m}, &calls}, test.connect
+			}
+			result := applyOn(t, o)
+			if got := strings.Join(calls, " "); got != test.calls || result.Steps[0].Outcome != test.outcome {
+				t.Errorf("%s, calls %q", errorsOf(result), got)
 			}
 		})
 	}

@@ -23,6 +23,12 @@ func gpus(f node.Facts, addresses ...string) node.Facts {
 	return f.WithInventory(inv)
 }
 
+func virtual(f node.Facts) node.Facts {
+	inv := f.Inventory
+	inv.Virtualization = node.Known("kvm", node.Source{})
+	return f.WithInventory(inv)
+}
+
 func service(name, load, limits string, running bool) []node.Answer {
 	return []node.Answer{
 		node.Unit.Answer(name, node.Known(node.UnitState{Load: load}, node.Source{})),
@@ -81,7 +87,7 @@ func TestChecks(t *testing.T) {
 			`,
 		},
 		{
-			Name: "one GPU is missing", Blocks: `check "gpus" "all" { count = 2 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0"), Says: []string{"1 GPU on the PCI bus, wanted is 2"},
+			Name: "one GPU is missing", Blocks: `check "gpus" "all" { count = 2 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0"), Says: []string{"1 GPU on the PCI bus, wanted is 2\nlook for its slot in the BMC's log"},
 			Want: `
 				drift gpus.count gpus (/sys/bus/pci/devices)
 			`,
@@ -96,7 +102,25 @@ func TestChecks(t *testing.T) {
 			`,
 		},
 		{
-			Name: "no GPU", Blocks: `check "gpus" "all" {}`, Facts: gpus(plantest.Node()), Says: []string{"no GPU on the PCI bus, wanted is at least 1"},
+			Name: "no GPU", Blocks: `check "gpus" "all" {}`, Facts: gpus(plantest.Node()), Says: []string{"no GPU on the PCI bus, wanted is at least 1\n\n"},
+			Want: `
+				drift gpus.count gpus (/sys/bus/pci/devices)
+			`,
+			After: `
+				drift gpus.count gpus (/sys/bus/pci/devices)
+			`,
+		},
+		{
+			Name: "one GPU too many", Blocks: `check "gpus" "all" { count = 1 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0", "0000:43:00.0"), Says: []string{"2 GPUs on the PCI bus, wanted is 1\n\n"},
+			Want: `
+				drift gpus.count gpus (/sys/bus/pci/devices)
+			`,
+			After: `
+				drift gpus.count gpus (/sys/bus/pci/devices)
+			`,
+		},
+		{
+			Name: "no GPU in a virtual machine", Blocks: `check "gpus" "all" { count = 1 }`, Facts: virtual(gpus(plantest.Node())), Says: []string{"have the host pass its GPUs through to this virtual machine (kvm)"},
 			Want: `
 				drift gpus.count gpus (/sys/bus/pci/devices)
 			`,
@@ -190,6 +214,7 @@ func TestValidate(t *testing.T) {
 		"check \"memlock\" \"a\" {\nservices = [\"slurmd\"]\nmin = \"lots\"\n}":      1,
 		"check \"memlock\" \"a\" {\nservices = [\"slurmd\"]\nmin = 0.5\n}":           1,
 		"check \"memlock\" \"a\" {\nservices = [\"slurmd\"]\nmin = true\n}":          1,
+		`check "memlock" "a" { services = ["", "a b"] }`:                             2,
 	} {
 		b := plantest.Blocks(t, checks.All(), text)[0]
 		for _, c := range checks.All() {

@@ -44,10 +44,10 @@ func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		return plan.Assessment{Findings: []plan.Finding{plan.Unread("gpus.count", "how many GPUs there are", v)}}
 	}
 	f := plan.Finding{ID: "gpus.count", Target: "gpus", Status: plan.OK, Want: "at least 1", Found: strconv.Itoa(len(gpus)), Source: v.Source()}
-	good := len(gpus) > 0
+	found, want, asked := int64(len(gpus)), int64(1), false
 	if count := b.Attributes["count"]; count != cty.NilVal && !count.IsNull() {
-		want, _ := count.AsBigFloat().Int64()
-		f.Want, good = strconv.FormatInt(want, 10), int64(len(gpus)) == want
+		want, _ = count.AsBigFloat().Int64()
+		f.Want, asked = strconv.FormatInt(want, 10), true
 	}
 	switch len(gpus) {
 	case 0:
@@ -60,11 +60,17 @@ func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if len(gpus) > 0 {
 		f.Found += ": " + addressList(gpus)
 	}
-	if !good {
+	if found < want || asked && found > want {
 		f.Status = plan.Drift
 		f.Summary += ", wanted is " + f.Want
-		f.Why = "a GPU that the PCI bus does not show has fallen off it or is not powered"
-		f.Fix = "look for its slot in the BMC's log and for Xid 79 in the kernel log; power-cycle the node"
+		switch vm, _ := facts.Inventory.Virtualization.Get(); {
+		case found > want:
+		case vm != "" && vm != "none":
+			f.Fix = "have the host pass its GPUs through to this virtual machine (" + vm + ")"
+		case asked: // else it may never have had one
+			f.Why = "a GPU that the PCI bus does not show has fallen off it or is not powered"
+			f.Fix = "look for its slot in the BMC's log and for Xid 79 in the kernel log; power-cycle the node"
+		}
 	}
 	return plan.Assessment{Findings: []plan.Finding{f}}
 }

@@ -40,7 +40,7 @@ func decodeMemlock(b plan.Block) (units []string, least limits.Value, err error)
 		return nil, 0, err
 	}
 	for _, s := range c.Services {
-		units = append(units, blocklimits.UnitName(s))
+		units = append(units, plan.UnitName(s))
 	}
 	if v := b.Attributes["min"]; v != cty.NilVal && !v.IsNull() {
 		least, err = blocklimits.Parse(v)
@@ -49,12 +49,19 @@ func decodeMemlock(b plan.Block) (units []string, least limits.Value, err error)
 	return units, limits.Unlimited, nil
 }
 
-// Validate finds a min that is no limit.
+// Validate finds a min that is no limit, and names that no unit has.
 func (Memlock) Validate(b plan.Block) []plan.Problem {
-	if _, _, err := decodeMemlock(b); err != nil {
-		return []plan.Problem{{Attribute: "min", Summary: "not a limit", Detail: err.Error()}}
+	units, _, err := decodeMemlock(b)
+	var problems []plan.Problem
+	if err != nil {
+		problems = append(problems, plan.Problem{Attribute: "min", Summary: "not a limit", Detail: err.Error()})
 	}
-	return nil
+	for _, unit := range units {
+		if err := plan.CheckUnitName(unit); err != nil {
+			problems = append(problems, plan.Problem{Attribute: "services", Summary: "not a unit name", Detail: err.Error()})
+		}
+	}
+	return problems
 }
 
 // Queries are the services and their processes.

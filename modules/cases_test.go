@@ -86,6 +86,16 @@ func (c cases) grub(name string) node.Facts {
 	return plantest.Node(node.Boot.Answer("", node.Known(boot, node.Source{Path: grub.DefaultsFile})), node.CommandLine.Answer("", line))
 }
 
+// plain is the directory tree of a case, as --root reads it.
+func (c cases) plain(name string) node.Facts {
+	reader := live.New(live.Options{Root: filepath.Join(c.dir, name)})
+	f := plantest.Node()
+	inv := f.Inventory
+	inv.RootDirectory = true
+	read := reader.Read(c.Context(), inv, sink.BootArgs{}.Queries(nil))
+	return f.WithInventory(inv).With(same(read, node.Boot, ""), same(read, node.CommandLine, ""))
+}
+
 // booted has entries that follow from the defaults, and runs one of them unless line is
 // known.
 func booted(boot node.BootConfig, line node.Value[string]) (node.BootConfig, node.Value[string]) {
@@ -189,6 +199,8 @@ type row struct {
 	verdict string
 	// says are parts of lines that Summarize writes or of findings' summaries and fixes.
 	says []string
+	// silent is what none of them holds; empty for nothing.
+	silent string
 }
 
 // The blocks that most rows judge.
@@ -222,7 +234,14 @@ func bootRows(c cases) []row {
 			input: "cmdline-amd-pt-typo.txt", blocks: passthrough, facts: c.cmdline("cmdline-amd-pt-typo.txt", iommu("IVRS", "ivhd0", "DMA-FQ")), verdict: "FAIL",
 			says: []string{"drift warn iommu.no_op amd_iommu=pt", "passthrough is iommu=pt"},
 		},
-		{input: "cmdline-noacs.txt", blocks: passthrough, facts: c.cmdline("cmdline-noacs.txt", iommu("IVRS", "ivhd0", "identity")), verdict: "WARN", says: []string{"drift warn iommu.no_op pci=noacs"}},
+		{
+			input: "cmdline-noacs.txt", blocks: passthrough + "\n" + `kernel_args { absent = ["splash"] }`, verdict: "WARN",
+			facts: c.cmdline("cmdline-noacs.txt", iommu("IVRS", "ivhd0", "identity")), says: []string{"drift warn boot_args.no_op pci=noacs (/etc/default/grub:2)"},
+		},
+		{
+			input: "cmdline-noacs.txt", condition: "it is not wanted", blocks: passthrough + "\nkernel_args {\nabsent = [\"pci=noacs\"]\nseverity = \"warn\"\n}", verdict: "WARN",
+			facts: c.cmdline("cmdline-noacs.txt", iommu("IVRS", "ivhd0", "identity")), says: []string{"conflict warn boot_args.overridden pci=noacs (/etc/default/grub:2)"}, silent: "no_op",
+		},
 		{
 			input: "cmdline-quoted-value.txt", blocks: `iommu { mode = "passthrough" }
 				kernel_args { present = { dyndbg = "file drivers/infiniband/* +p" } }`,
@@ -265,6 +284,12 @@ func bootRows(c cases) []row {
 			input: "grub-tuned-double-path/", blocks: `kernel_args { present = { "iommu.passthrough" = 1, numa_balancing = "disable" } }`, facts: c.grub("grub-tuned-double-path"), verdict: "WARN",
 			says: []string{"drift warn boot_args.doubled_token iommu.passthrough=1 (/proc/cmdline)", "ok boot_args.next_boot numa_balancing=disable"},
 		},
+		{
+			input: "grub-tuned-double-path/", condition: "as a plain tree", blocks: `kernel_args { present = { "iommu.passthrough" = 1, numa_balancing = "disable" } }`, facts: c.plain("grub-tuned-double-path"), verdict: "WARN",
+			says: []string{"drift warn boot_args.tuned_twice /etc/default/grub (/etc/default/grub:2)", "$TUNED_BOOT_CMDLINE of /etc/tuned/bootcmdline:1 puts them there again"},
+		},
+		{input: "grub-cloudimg-override/", condition: "as a plain tree", blocks: pt, facts: c.plain("grub-cloudimg-override"), verdict: "FAIL", says: []string{"!drift boot_args.next_boot iommu=pt (" + cloudimg + ":4)"}},
+		{input: "grub-azure-config-acs/", condition: "as a plain tree", blocks: acs, facts: c.plain("grub-azure-config-acs"), verdict: "PASS", says: []string{"deferred boot_args.next_boot"}},
 		// Boot loaders that are not managed are never found right.
 		{input: "grub-rhel-bls-stale/", blocks: pt, facts: c.grub("grub-rhel-bls-stale"), verdict: "REFUSE", says: []string{"unsupported boot_args.next_boot iommu=pt", "the boot loader is grub-bls"}},
 		{input: "grub-rhel8-kernelopts/", blocks: pt, facts: c.grub("grub-rhel8-kernelopts"), verdict: "REFUSE", says: []string{"unsupported boot_args.next_boot iommu=pt", "the boot loader is grub-bls"}},
@@ -285,12 +310,15 @@ func moduleRows(c cases) []row {
 			input: "modload-vs-blacklist/", blocks: peermem, facts: c.files("modload-vs-blacklist", loaded("nvidia_peermem", true)), verdict: "FAIL",
 			says: []string{"conflict kernel_module.boot nvidia_peermem (/etc/modprobe.d/blacklist-ofed-modules.conf:5)", "ok kernel_module.running nvidia_peermem", "node.hcl:1"},
 		},
-		{input: "modload-appended-thrice/", blocks: peermem, facts: c.files("modload-appended-thrice", loaded("nvidia_peermem", true)), verdict: "PASS"},
+		{
+			input: "modload-appended-thrice/", blocks: peermem, facts: c.files("modload-appended-thrice", loaded("nvidia_peermem", true)), verdict: "PASS",
+			says: []string{"drift info kernel_module.repeated_line nvidia_peermem (/etc/modules-load.d/nvidia-peermem.conf:2)"}, silent: "step ",
+		},
 		{
 			input: dwords, verdict: "PASS", facts: plantest.Node(loaded("nvidia", false), options),
 			blocks: `kernel_module "nvidia" { options = { NVreg_RegistryDwords = "\"ForceP2P=17;RMForceP2PType=1;RMPcieP2PType=1;PeerMappingOverride=1;RMForceStaticBar1=1\"" } }`,
 		},
-		{input: dwords, condition: "another option is wanted", verdict: "FAIL", facts: plantest.Node(loaded("nvidia", false), options), blocks: `kernel_module "nvidia" { options = { NVreg_EnableResizableBar = "1" } }`, says: []string{"step write-file:/etc/modprobe.d/busbar.conf"}},
+		{input: dwords, condition: "another option is wanted", verdict: "FAIL", facts: plantest.Node(loaded("nvidia", false), options), blocks: `kernel_module "nvidia" { options = { NVreg_EnableResizableBar = "1" } }`, says: []string{"step write-file:/etc/modprobe.d/zz-busbar.conf"}},
 		{input: "modules-peermem-ok.txt", blocks: runningOnly("nvidia-peermem", "loaded"), facts: c.procModules("modules-peermem-ok.txt", "nvidia_peermem"), verdict: "PASS"},
 		{input: "modules-peermem-missing.txt", blocks: peermem, facts: c.procModules("modules-peermem-missing.txt", "nvidia_peermem"), verdict: "FAIL", says: []string{"!drift kernel_module.running nvidia_peermem", "!drift kernel_module.boot nvidia_peermem"}},
 		{input: "modules-peermem-missing.txt", condition: "the profile uses dma-buf", facts: c.procModules("modules-peermem-missing.txt", "nvidia_peermem"), verdict: "PASS"},
@@ -322,7 +350,8 @@ func kernelRows(c cases) []row {
 			blocks: "limits \"rdma\" {\nmemlock = \"unlimited\"\nservices = [\"slurmd\"]\n}",
 			says:   []string{"ok limits.login * memlock (/etc/security/limits.conf:2)", "!drift limits.process slurmd.service memlock (/proc/812/limits)", "has memlock 65536"},
 		},
-		{input: "limits-azure.conf", condition: "memlock", blocks: memlock, facts: plantest.Node(azure), verdict: "PASS"},
+		{input: "limits-azure.conf", condition: "memlock", blocks: memlock, facts: plantest.Node(azure), verdict: "WARN", says: []string{"ok limits.login * memlock", "drift warn limits.unlimited_stack * stack (/etc/security/limits.conf:6)"}},
+		{input: "limits-azure.conf", condition: "memlock, and the stack is meant", blocks: "limits \"rdma\" {\nmemlock = \"unlimited\"\nstack = \"unlimited\"\n}", facts: plantest.Node(azure), verdict: "PASS"},
 		{input: "limits-azure.conf", condition: "stack, NCCL before 2.28", blocks: "limits \"threads\" {\nstack = 67108864\nseverity = \"warn\"\n}", facts: plantest.Node(azure), verdict: "WARN", says: []string{"!drift warn limits.login * stack (/etc/security/limits.conf:5)"}},
 		{
 			input: "limits-containerd-8m.txt", blocks: memlockOf("containerd"), facts: plantest.Node(service("containerd.service", short)...), verdict: "FAIL",
@@ -342,7 +371,7 @@ func kernelRows(c cases) []row {
 				nccl { settings = { NCCL_IB_TIMEOUT = 22 } }`,
 			says: []string{
 				"unsupported kernel_module.boot nvidia_peermem", "/etc/modules-load.d/busbar.conf cannot be written: NixOS", "set boot.kernelModules in configuration.nix",
-				"/etc/modprobe.d/busbar.conf cannot be written: NixOS", "set boot.extraModprobeConfig in configuration.nix",
+				"/etc/modprobe.d/zz-busbar.conf cannot be written: NixOS", "set boot.extraModprobeConfig in configuration.nix",
 				"/etc/sysctl.d/zz-busbar.conf cannot be written: NixOS", "set boot.kernel.sysctl in configuration.nix",
 				"/etc/security/limits.d/zz-busbar.conf cannot be written: NixOS", "set security.pam.loginLimits in configuration.nix",
 				"/etc/nccl.conf cannot be written: NixOS", `set environment.etc."nccl.conf".text in configuration.nix`,
@@ -490,6 +519,9 @@ func (r row) run(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("nothing says %q:\n%s", want, text)
 		}
+	}
+	if r.silent != "" && strings.Contains(text, r.silent) {
+		t.Errorf("%q is said:\n%s", r.silent, text)
 	}
 	ncclConf, _ := node.File.Get(r.facts, sink.NCCLPath).Get()
 	for _, s := range first.Steps {

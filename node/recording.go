@@ -63,7 +63,7 @@ func WriteRecording(w io.Writer, f Facts) error {
 // ReadRecording reads what WriteRecording wrote. A newer minor version and
 // unknown kinds and fields are accepted and ignored; a newer major, a cut-off or
 // otherwise unreadable recording is an error that says so, with the line where it stopped
-// and the field.
+// and the field. So is one with two answers to a query, or with a value that is known and not.
 func ReadRecording(r io.Reader) (Facts, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxRecording+1))
 	if err != nil {
@@ -74,9 +74,13 @@ func ReadRecording(r io.Reader) (Facts, error) {
 	}
 	var version struct {
 		FormatVersion string `json:"format_version"`
+		Command       string `json:"command"` // of a report.Document
 	}
 	if err := unmarshal(data, &version); err != nil {
 		return Facts{}, err
+	}
+	if version.Command != "" {
+		return Facts{}, fmt.Errorf("this is what busbar %s says, no recording; busbar capture makes one", version.Command)
 	}
 	if err := checkVersion(version.FormatVersion); err != nil {
 		return Facts{}, err
@@ -86,6 +90,7 @@ func ReadRecording(r io.Reader) (Facts, error) {
 		return Facts{}, err
 	}
 	answers := make([]Answer, 0, len(in.Answers))
+	answered := map[Query]int{}
 	for i, a := range in.Answers {
 		decode, known := decoders[a.Kind]
 		if !known {
@@ -95,7 +100,12 @@ func ReadRecording(r io.Reader) (Facts, error) {
 		if err != nil {
 			return Facts{}, explain(data, err, "answers", strconv.Itoa(i))
 		}
-		answers = append(answers, Answer{Query: Query{a.Kind, a.Key}, value: value})
+		q := Query{a.Kind, a.Key}
+		if first, ok := answered[q]; ok {
+			return Facts{}, fmt.Errorf("field answers.%d: %s was answered by answers.%d", i, q, first)
+		}
+		answered[q] = i
+		answers = append(answers, Answer{Query: q, value: value})
 	}
 	observed := in.ObservedAt.UTC()
 	if year := observed.Year(); year < 0 || year > 9999 {
@@ -153,6 +163,8 @@ func explain(data []byte, err error, place ...string) error {
 			return fmt.Errorf("line %d: not a recording: found %s, wanted object", line, wrong.Value)
 		}
 		return fmt.Errorf("line %d: field %s: found %s, wanted %s", line, strings.Join(place, "."), wrong.Value, jsonType(wrong.Type))
+	case len(place) > 0:
+		return fmt.Errorf("field %s: %w", strings.Join(place, "."), err)
 	default:
 		return fmt.Errorf("not a recording: %w", err)
 	}

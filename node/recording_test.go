@@ -314,7 +314,7 @@ func TestForwardCompatible(t *testing.T) {
   {"kind": "sysctl", "key": "vm.a", "value": "1", "age": 3},
   {"kind": "file", "key": "/x", "value": {"exists": true, "owner": 0}},
   {"kind": "sysctl", "key": "vm.b", "value": null}, {"kind": "sysctl", "key": "vm.c"},
-  {"kind": "sysctl", "key": "vm.d", "value": "old"}, {"kind": "sysctl", "key": "vm.d", "value": "new"}
+  {"kind": "sysctl", "key": "vm.d", "value": null, "reason": "gone"}
  ]
 }`)
 	if f.ObservedAt != noon || f.Inventory.Hostname != "a" || value(f.Inventory.Kernel) != "6.8" {
@@ -327,7 +327,7 @@ func TestForwardCompatible(t *testing.T) {
 	if diff := cmp.Diff([]string{"file:/x", "sysctl:vm.a", "sysctl:vm.b", "sysctl:vm.c", "sysctl:vm.d"}, queries); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
 	}
-	for name, want := range map[string]string{"vm.a": "1", "vm.b": "? not recorded", "vm.c": "? not recorded", "vm.d": "new"} {
+	for name, want := range map[string]string{"vm.a": "1", "vm.b": "? not recorded", "vm.c": "? not recorded", "vm.d": "? gone"} {
 		if got := text(node.Sysctl.Get(f, name)); got != want {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
@@ -390,17 +390,21 @@ func TestUnreadable(t *testing.T) {
 			head + "\"inventory\": {\"rdma\": {\"value\": [{\"ports\": [{\"link_layer\": {}},\n{\"link_layer\":\n{\"value\": 7}}]}]}}}",
 			"line 4: field inventory.rdma.value.ports.link_layer.value: found number, wanted string",
 		},
-		"answers":            {head + "\"answers\":\n{}}", "line 3: field answers: found object, wanted array"},
-		"answer":             {head + "\"answers\": [{},\n7]}", "line 3: field answers: found number, wanted object"},
-		"kind of answer":     {head + "\"answers\": [{},\n{\"kind\": 7}]}", "line 3: field answers.kind: found number, wanted string"},
-		"reason of answer":   {head + "\"answers\": [{},\n{\"reason\": 7}]}", "line 3: field answers.reason: found number, wanted string"},
-		"line of source":     {head + "\"answers\": [{\"source\": {\n\"line\": \"7\"}}]}", "line 3: field answers.source.line: found string, wanted whole number"},
-		"value of answer":    {head + "\"answers\": [\n{\"kind\": \"x\", \"value\": 7},\n{\"kind\": \"sysctl\", \"value\": 7}]}", "line 4: field answers.1.value: found number, wanted string"},
-		"field of answer":    {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\": {},\n\"need_reload\": 1}}]}", "line 3: field answers.0.value.need_reload: found number, wanted bool"},
-		"value in an answer": {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\":\n\"on\"}}]}", "line 3: field answers.0.value.active: found string, wanted object"},
-		"member of a map":    {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\": {\"a\": \"1\",\n\"b\": 2}}}]}", "line 3: field answers.0.value.parameters: found number, wanted string"},
-		"map":                {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\":\n[1]}}]}", "line 3: field answers.0.value.parameters: found array, wanted object"},
-		"list of words":      {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"holders\": [\"a\",\n2]}}]}", "line 3: field answers.0.value.holders: found number, wanted string"},
+		"answers":                         {head + "\"answers\":\n{}}", "line 3: field answers: found object, wanted array"},
+		"answer":                          {head + "\"answers\": [{},\n7]}", "line 3: field answers: found number, wanted object"},
+		"kind of answer":                  {head + "\"answers\": [{},\n{\"kind\": 7}]}", "line 3: field answers.kind: found number, wanted string"},
+		"reason of answer":                {head + "\"answers\": [{},\n{\"reason\": 7}]}", "line 3: field answers.reason: found number, wanted string"},
+		"line of source":                  {head + "\"answers\": [{\"source\": {\n\"line\": \"7\"}}]}", "line 3: field answers.source.line: found string, wanted whole number"},
+		"value of answer":                 {head + "\"answers\": [\n{\"kind\": \"x\", \"value\": 7},\n{\"kind\": \"sysctl\", \"value\": 7}]}", "line 4: field answers.1.value: found number, wanted string"},
+		"field of answer":                 {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\": {},\n\"need_reload\": 1}}]}", "line 3: field answers.0.value.need_reload: found number, wanted bool"},
+		"value in an answer":              {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\":\n\"on\"}}]}", "line 3: field answers.0.value.active: found string, wanted object"},
+		"member of a map":                 {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\": {\"a\": \"1\",\n\"b\": 2}}}]}", "line 3: field answers.0.value.parameters: found number, wanted string"},
+		"map":                             {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\":\n[1]}}]}", "line 3: field answers.0.value.parameters: found array, wanted object"},
+		"two answers":                     {head + `"answers": [{}, {"kind": "sysctl", "key": "a", "value": "1"}, {"kind": "sysctl", "key": "b"}, {"kind": "sysctl", "key": "a", "reason": "gone"}]}`, "field answers.3: sysctl:a was answered by answers.1"},
+		"known and unknown":               {head + `"answers": [{}, {"kind": "sysctl", "key": "a", "value": "1", "reason": "gone"}]}`, "field answers.1: it holds both a value and the reason why there is none"},
+		"known and not, in the inventory": {head + `"inventory": {"kernel": {"value": "6.8", "reason": "gone"}}}`, "not a recording: it holds both a value and the reason why there is none"},
+		"a plan":                          {`{"format_version": "1.0", "command": "plan", "findings": []}`, "this is what busbar plan says, no recording; busbar capture makes one"},
+		"list of words":                   {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"holders\": [\"a\",\n2]}}]}", "line 3: field answers.0.value.holders: found number, wanted string"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := node.ReadRecording(strings.NewReader(tt.text))

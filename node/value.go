@@ -98,6 +98,9 @@ type valueJSON struct {
 	Source *Source         `json:"source,omitempty"`
 }
 
+// errValueAndReason: what is known has no reason to be unknown.
+var errValueAndReason = errors.New("it holds both a value and the reason why there is none")
+
 // null is JSON's.
 var null = []byte("null")
 
@@ -139,6 +142,9 @@ func (v *Value[T]) decode(in valueJSON) error {
 	}
 	if len(in.Value) == 0 || bytes.Equal(in.Value, null) {
 		return nil
+	}
+	if in.Reason != "" {
+		return errValueAndReason
 	}
 	var value T
 	err := json.Unmarshal(in.Value, &value)

@@ -79,11 +79,10 @@ func TestValue(t *testing.T) {
 // What others may write: nothing of it passes for a value, unless it is one.
 func TestValueFromJSON(t *testing.T) {
 	for text, want := range map[string]said{
-		`null`:                                  {Value: "", Reason: "not recorded", Zero: true},
-		`{}`:                                    {Value: "", Reason: "not recorded", Zero: true},
-		`{"value":null}`:                        {Value: "", Reason: "not recorded", Zero: true},
-		`{"value":null,"reason":"gone"}`:        {Value: "", Reason: "gone"},
-		`{"value":"","reason":"x","needs":"y"}`: {Value: "", Known: true},
+		`null`:                           {Value: "", Reason: "not recorded", Zero: true},
+		`{}`:                             {Value: "", Reason: "not recorded", Zero: true},
+		`{"value":null}`:                 {Value: "", Reason: "not recorded", Zero: true},
+		`{"value":null,"reason":"gone"}`: {Value: "", Reason: "gone"},
 		`{"value":"a","source":null,"future":[]}`: {Value: "a", Known: true},
 		`{"source":{}}`: {Value: "", Reason: "not recorded", Zero: true},
 	} {
@@ -95,7 +94,7 @@ func TestValueFromJSON(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	for _, text := range []string{`7`, `[]`, `{"value":7}`, `{"reason":7}`, `{"source":"/etc"}`} {
+	for _, text := range []string{`7`, `[]`, `{"value":7}`, `{"reason":7}`, `{"source":"/etc"}`, `{"value":"","reason":"x","needs":"y"}`} {
 		v := node.Value[string]{}
 		if err := json.Unmarshal([]byte(text), &v); err == nil || v.IsKnown() {
 			t.Errorf("%s was read as %+v, %v", text, say(v), err)

@@ -191,7 +191,7 @@ func (a SetSysctl) Done(f node.Facts) (bool, string, error) {
 	if !ok {
 		return false, "", errors.New(v.Reason())
 	}
-	return sysctld.EqualValue(value, a.Value), value, nil
+	return sysctld.EqualValue(value, a.Value), sysctld.Blanks(value), nil
 }
 
 // Project sets the value in facts.

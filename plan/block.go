@@ -63,24 +63,28 @@ type Withheld struct {
 	Needs string
 }
 
-// Waiver accepts a block's findings for a while.
+// Waiver accepts a block's findings for a while. It is about the verdict alone, which does not
+// count them: apply still does what it can for the block.
 type Waiver struct {
 	Reason string
 	// Until is when the waiver ends; zero for never.
 	Until time.Time
 }
 
-// String is the reason and the end of the waiver.
-func (w *Waiver) String() string {
-	if w.Until.IsZero() {
-		return w.Reason
-	}
-	return w.Reason + " (until " + w.Until.UTC().Format(time.DateOnly) + ")"
-}
-
 // holds reports whether the waiver covers findings observed at now.
-func (w *Waiver) holds(now time.Time) bool {
-	return w != nil && (w.Until.IsZero() || now.Before(w.Until))
+func (w *Waiver) holds(now time.Time) bool { return w.Until.IsZero() || now.Before(w.Until) }
+
+// at is what the waiver says at now: its reason, and its end or that it has ended.
+func (w *Waiver) at(now time.Time) string {
+	day := w.Until.UTC().Format(time.DateOnly)
+	switch {
+	case w.Until.IsZero():
+		return w.Reason
+	case w.holds(now):
+		return w.Reason + " (until " + day + ")"
+	default:
+		return "ended " + day + ": " + w.Reason
+	}
 }
 
 // Decode fills a struct whose fields carry `cty:"attribute"` tags from the block's

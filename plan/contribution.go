@@ -13,6 +13,9 @@ type Contribution struct {
 	Value string
 	// TakeOver: foreign lines that want something else may be cut, with a backup.
 	TakeOver bool
+	// Of, in a fact, is the key of the block's contribution that it follows from, which falls with it;
+	// empty for all that stand in the same place.
+	Of string
 	// Address and Origin of the block that wants it.
 	Address string
 	Origin  Origin
@@ -33,3 +36,14 @@ type Sink interface {
 // FactSink is the name of the sink of facts about the profile itself: nothing is
 // written, but two blocks must not contradict each other in it.
 const FactSink = "profile"
+
+// IOMMUModeFact is the key of the fact which mode the IOMMU has. Its values are those of
+// the block type iommu.
+const IOMMUModeFact = "IOMMU mode"
+
+// ModuleFact is the key of the fact whether the running kernel has a module: "loaded" or
+// "unloaded". The name has underscores.
+func ModuleFact(module string) string { return "kernel module " + module }
+
+// ModuleAtBootFact is the key of the fact whether a module is loaded at boot, likewise.
+func ModuleAtBootFact(module string) string { return ModuleFact(module) + " at boot" }

@@ -85,7 +85,8 @@ type Finding struct {
 	Fixable bool `json:"fixable"`
 	// Tolerated: the profile lives with it (optional), whatever the status.
 	Tolerated bool `json:"tolerated,omitempty"`
-	// Waiver is the reason for which the profile accepts a waived finding.
+	// Waiver is the reason for which the profile accepts a waived finding, or that the
+	// waiver has ended: "ended 2026-12-31: REASON".
 	Waiver string `json:"waiver,omitempty"`
 
 	// Target is the device, file or unit, for the change record.

@@ -53,9 +53,11 @@ func assemble(blocks map[string]Block, findings []Finding, steps []Step, ceiling
 				})
 			}
 		}
-		if b.Waive.holds(now) && f.Status != OK && f.Status != Skipped {
-			f.Status = Waived
-			f.Waiver = b.Waive.String()
+		if b.Waive != nil && f.Status != OK && f.Status != Skipped {
+			f.Waiver = b.Waive.at(now)
+			if b.Waive.holds(now) {
+				f.Status = Waived
+			}
 		}
 		p.Findings = append(p.Findings, f)
 	}

@@ -67,7 +67,11 @@ func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Pla
 		byAddress[b.Address] = b
 	}
 	all, steps := p.assess(blocks, facts)
-	contributions, conflicts := mergeContributions(all.Contributions)
+	contributions, contradictions := mergeContributions(all.Contributions)
+	var conflicts []Finding
+	for _, c := range contradictions {
+		conflicts = append(conflicts, c.finding)
+	}
 	steps = withoutConflicts(steps, all.Findings, conflicts)
 	all.Findings = append(append(all.Findings, conflicts...), further...)
 	for _, s := range p.sinks {
@@ -84,11 +88,20 @@ func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Pla
 	return assemble(byAddress, all.Findings, steps, p.ceilings(), facts.ObservedAt)
 }
 
-// Conflicts finds blocks of a profile that contradict each other, without a node.
+// Conflicts finds blocks of a profile that contradict each other, without a node, each
+// pair of places once.
 func (p *Planner) Conflicts(blocks []Block) []Finding {
 	all, _ := p.assess(blocks, node.Facts{})
-	_, conflicts := mergeContributions(all.Contributions)
-	return conflicts
+	_, contradictions := mergeContributions(all.Contributions)
+	told := map[places]bool{}
+	var once []Finding
+	for _, c := range contradictions {
+		if !told[c.between] && !told[c.between.swapped()] {
+			once = append(once, c.finding)
+		}
+		told[c.between] = true
+	}
+	return once
 }
 
 func (p *Planner) ceilings() map[string]Effect {
@@ -159,9 +172,28 @@ func contributionsOf(all []Contribution, sink string) []Contribution {
 	return mine
 }
 
+// place is where a block wants something.
+type place struct {
+	address string
+	origin  Origin
+}
+
+// places are two that contradict each other.
+type places [2]place
+
+func (p places) swapped() places { return places{p[1], p[0]} }
+
+// contradiction is a finding about the first of two places.
+type contradiction struct {
+	between places
+	finding Finding
+}
+
 // mergeContributions takes out what contradicts and reports it on every address
-// involved; equal wishes of several blocks all stay.
-func mergeContributions(all []Contribution) ([]Contribution, []Finding) {
+// involved, once for a pair of places that stand against each other in several things;
+// equal wishes of several blocks all stay. What a contradicted fact follows from goes
+// with the fact.
+func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 	type slot struct{ sink, key string }
 	values := map[slot]map[string]bool{}
 	for _, c := range all {
@@ -172,30 +204,45 @@ func mergeContributions(all []Contribution) ([]Contribution, []Finding) {
 		values[s][c.Value] = true
 	}
 	var kept []Contribution
-	var conflicts []Finding
+	var contradictions []contradiction
+	told := map[places]bool{}
+	var contested []Contribution
 	for _, c := range all {
 		if len(values[slot{c.Sink, c.Key}]) == 1 {
 			kept = append(kept, c)
 			continue
 		}
+		if c.Sink == FactSink {
+			contested = append(contested, c)
+		}
 		for _, other := range all {
 			if other.Sink != c.Sink || other.Key != c.Key || other.Value == c.Value {
 				continue
 			}
-			conflicts = append(conflicts, Finding{
+			pair := places{{c.Address, c.Origin}, {other.Address, other.Origin}}
+			if told[pair] {
+				break
+			}
+			told[pair] = true
+			contradictions = append(contradictions, contradiction{pair, Finding{
 				ID: "profile.contradiction", Address: c.Address, Status: Conflict, Target: c.Key,
 				Summary: fmt.Sprintf("%s %q is wanted (%s), and %s wants %q (%s)", c.Key, c.Value, c.Origin, other.Address, other.Value, other.Origin),
 				Want:    c.Value, Found: other.Value,
 				Source: node.Source{Path: other.Origin.File, Line: other.Origin.Line},
 				Fix:    "decide in the profile which of the two is meant; neither is applied",
-			})
+			}})
 			break
 		}
 	}
+	kept = slices.DeleteFunc(kept, func(c Contribution) bool {
+		return slices.ContainsFunc(contested, func(fact Contribution) bool {
+			return fact.Address == c.Address && fact.Origin == c.Origin && (fact.Of == "" || fact.Of == c.Key)
+		})
+	})
 	slices.SortStableFunc(kept, func(a, b Contribution) int {
 		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Address, b.Address))
 	})
-	return kept, conflicts
+	return kept, contradictions
 }
 
 // withoutConflicts drops the steps of blocks that contradict another one, and takes

@@ -170,11 +170,59 @@ func TestQueriesAndConflicts(t *testing.T) {
 		}
 	}
 	conflicts := p.Conflicts(blocks)
-	if len(conflicts) != 3 || conflicts[0].Summary != `kernel.numa_balancing "0" is wanted (node.hcl:1), and scripted.bb wants "1" (node.hcl:2)` {
+	if len(conflicts) != 2 || conflicts[0].Summary != `kernel.numa_balancing "0" is wanted (node.hcl:1), and scripted.bb wants "1" (node.hcl:2)` || conflicts[1].Address != "scripted.c" {
 		t.Errorf("%+v", conflicts)
 	}
 	if got := p.Conflicts(blocks[2:]); len(got) > 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestContradictions: two blocks that stand against each other in several things are told of
+// once on each, and what they want there is not done; the rest of them is.
+func TestContradictions(t *testing.T) {
+	wants := func(fact, parameter string) plan.Assessment {
+		return plan.Assessment{Contributions: []plan.Contribution{
+			{Sink: plan.FactSink, Key: "mode", Value: fact}, {Sink: plan.FactSink, Key: "use", Value: fact},
+			{Sink: sink.SysctlName, Key: parameter, Value: fact},
+			{Sink: sink.SysctlName, Key: "net." + parameter, Value: "1", Origin: plan.Origin{File: "node.hcl", Line: 9}},
+		}}
+	}
+	types := scripted{"a": wants("on", "a"), "bb": wants("off", "bb")}
+	blocks := []plan.Block{block("a", nil), block("bb", nil)}
+	p := plantest.Planner([]plan.Type{types})
+	if got := p.Conflicts(blocks); len(got) != 1 || got[0].Summary != `mode "on" is wanted (node.hcl:1), and scripted.bb wants "off" (node.hcl:2)` {
+		t.Errorf("%+v", got)
+	}
+	want := `conflict profile.contradiction mode (node.hcl:2)
+!drift sysctl.boot net.a (/etc/sysctl.d)
+conflict profile.contradiction mode (node.hcl:1)
+!drift sysctl.boot net.bb (/etc/sysctl.d)
+step write-file:/etc/sysctl.d/zz-busbar.conf
+`
+	if diff := cmp.Diff(want, plantest.Summarize(p.Plan(blocks, plantest.Node()))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWaiver(t *testing.T) {
+	end := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC) // Node is observed at noon
+	for _, tt := range []struct {
+		until          time.Time
+		status, waiver string
+	}{
+		{time.Time{}, "waived", "known"},
+		{end.AddDate(0, 0, 1), "waived", "known (until 2026-07-02)"},
+		{end, "drift", "ended 2026-07-01: known"},
+	} {
+		b := block("a", func(b *plan.Block) { b.Waive = &plan.Waiver{Reason: "known", Until: tt.until} })
+		for status, waiver := range map[plan.Status]string{plan.Drift: tt.waiver, plan.OK: "", plan.Skipped: ""} {
+			p := plan.NewPlanner([]plan.Type{scripted{"a": finding(status, nil)}}, nil).Plan([]plan.Block{b}, plantest.Node())
+			f := p.Findings[0]
+			if f.Waiver != waiver || status == plan.Drift && string(f.Status) != tt.status {
+				t.Errorf("%s until %s: %s, %q", status, tt.until, f.Status, f.Waiver)
+			}
+		}
 	}
 }
 
@@ -254,10 +302,6 @@ func TestEncoding(t *testing.T) {
 	}
 	if d := (plan.Await{DeadlineS: 90}).Deadline(); d != 90*time.Second {
 		t.Error(d)
-	}
-	forever := &plan.Waiver{Reason: "known"}
-	if got := forever.String(); got != "known" {
-		t.Error(got)
 	}
 	sum := plan.Plan{Findings: []plan.Finding{{Status: plan.OK}, {Status: plan.Waived}, {Status: plan.Waived}}, Steps: []plan.Step{s}}.Summary()
 	if sum != (plan.Summary{OK: 1, Waived: 2, Steps: 1}) {

@@ -89,6 +89,9 @@ type Node struct {
 	GPUs node.Value[int]
 	// Recording is the file or example:NAME that was read; empty for the live node.
 	Recording string
+	// Root is the directory in which the root file system of a node lies that does not run;
+	// empty for the others.
+	Root string
 	// ObservedAt is when reading began; zero when it was not recorded.
 	ObservedAt time.Time
 }
@@ -155,6 +158,7 @@ func (n Node) MarshalJSON() ([]byte, error) {
 		Virtualization *string           `json:"virtualization"`
 		GPUs           *int              `json:"gpus"`
 		Recording      *string           `json:"recording"`
+		Root           string            `json:"root,omitempty"`
 		ObservedAt     *time.Time        `json:"observed_at"`
 		Unknown        map[string]string `json:"unknown,omitempty"`
 	}
@@ -165,6 +169,7 @@ func (n Node) MarshalJSON() ([]byte, error) {
 	out.Arch = orNull(n.Arch, "arch", unknown)
 	out.Virtualization = orNull(n.Virtualization, "virtualization", unknown)
 	out.GPUs = orNull(n.GPUs, "gpus", unknown)
+	out.Root = n.Root
 	if n.Recording != "" {
 		out.Recording = &n.Recording
 	}

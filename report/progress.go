@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"busbar/plan"
@@ -14,10 +15,13 @@ import (
 // ends; elsewhere it is written when the step ends. Write errors are dropped: a
 // closed terminal must not stop a run.
 type Progress struct {
+	mu      sync.Mutex
 	w       io.Writer
 	style   Style
 	open    bool   // a line was begun
 	waiting string // what was last said to be waited for
+	running string // the step that was started and did not end
+	ending  bool   // Ending was called
 }
 
 // NewProgress writes to w. With style.Quiet only failures are told.
@@ -27,6 +31,8 @@ func NewProgress(w io.Writer, style Style) *Progress {
 
 // PassStarted says that planning begins again, from the second pass on.
 func (p *Progress) PassStarted(pass int, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if pass > 1 && !p.style.Quiet {
 		p.line(fmt.Sprintf("pass %d: %s", pass, printable(reason)))
 	}
@@ -34,7 +40,9 @@ func (p *Progress) PassStarted(pass int, reason string) {
 
 // StepStarted begins the line of step n, from 1, of total.
 func (p *Progress) StepStarted(n, total int, s plan.Step) {
-	p.waiting = ""
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting, p.running = "", described(s)
 	if p.style.Width > 0 && !p.style.Quiet {
 		p.breakLine()
 		fmt.Fprint(p.w, stepLabel(n, total, s))
@@ -45,6 +53,9 @@ func (p *Progress) StepStarted(n, total int, s plan.Step) {
 // StepEnded completes the line of step n. outcome is a RunStep's status;
 // err says why it is neither done nor already.
 func (p *Progress) StepEnded(n, total int, s plan.Step, outcome string, err error, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = ""
 	if p.style.Quiet && outcome != "failed" {
 		return
 	}
@@ -58,6 +69,8 @@ func (p *Progress) StepEnded(n, total int, s plan.Step, outcome string, err erro
 // Waiting says what is waited for and for how long at most. The same thing is said
 // once in a step.
 func (p *Progress) Waiting(what string, left time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.style.Quiet || what == p.waiting {
 		return
 	}
@@ -68,6 +81,22 @@ func (p *Progress) Waiting(what string, left time.Duration) {
 		return
 	}
 	p.line(text)
+}
+
+// Ending says that a signal ends the run, and which step, that takes so long at most, is
+// waited for. Unlike the others it may be called at any time.
+func (p *Progress) Ending(signal string, longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.style.Quiet || p.running == "" {
+		return
+	}
+	text := "%s: ends after the running step, in %.0f s at most: %s"
+	if p.ending {
+		text = "%s: still ends after the running step, which is given up after %.0f s: %s"
+	}
+	p.ending = true
+	p.line(fmt.Sprintf(text, signal, longest.Seconds(), printable(p.running)))
 }
 
 func (p *Progress) line(text string) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/node"
 	"busbar/plan"
 	"busbar/report"
 )
@@ -83,6 +84,36 @@ func TestText(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The words that depend on severity, tolerance, and what is known of the node.
+func TestWords(t *testing.T) {
+	finding := func(status plan.Status, severity plan.Severity, tolerated bool) plan.Finding {
+		return plan.Finding{ID: "x", Address: "x", Status: status, Severity: severity, Tolerated: tolerated, Summary: string(status)}
+	}
+	doc := report.NewDocument("verify", report.Node{
+		Kernel: node.Unknown[string]("not read: --root", node.Source{}), Arch: node.Known("x86_64", node.Source{}), Root: "/mnt/image", ObservedAt: observed,
+	}, report.Profile{Name: "p"}, plan.Plan{Findings: []plan.Finding{
+		finding(plan.OK, plan.Info, false), finding(plan.Drift, plan.Info, false), finding(plan.Conflict, plan.Info, false),
+		finding(plan.Unsupported, plan.Error, true), finding(plan.Deferred, plan.Error, true), finding(plan.Deferred, plan.Error, false),
+		finding(plan.Drift, plan.Warning, false), finding(plan.Waived, plan.Info, false),
+	}})
+	var b bytes.Buffer
+	if err := report.WriteVerify(&b, doc, report.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "words.txt", b.Bytes())
+	var asJSON struct {
+		Node    map[string]any
+		Summary plan.Summary
+	}
+	b.Reset()
+	if err := errors.Join(report.WriteJSON(&b, doc), json.Unmarshal(b.Bytes(), &asJSON)); err != nil {
+		t.Fatal(err)
+	}
+	if asJSON.Summary.Drift != 2 || asJSON.Summary.Conflict != 1 || asJSON.Node["root"] != "/mnt/image" {
+		t.Errorf("the JSON form follows the text's words: %+v", asJSON)
 	}
 }
 
@@ -210,10 +241,13 @@ func TestProgress(t *testing.T) {
 			p.StepStarted(4, len(steps), steps[3])
 			p.Waiting("RDMA devices", 4900*time.Millisecond)
 			p.Waiting("RDMA devices", 2900*time.Millisecond)
+			p.Ending("SIGTERM", 5*time.Minute)
+			p.Ending("SIGINT", 5*time.Minute)
 			p.StepEnded(4, len(steps), steps[3], "failed", errors.New("modprobe: \x1b[2Jexit status 1"), time.Second)
 			p.PassStarted(2, "RDMA devices are there")
 			step(4, "interrupted", nil, 0)
 			step(5, "skipped", errors.New("requires load-module:nvidia_peermem"), 0)
+			p.Ending("SIGHUP", 5*time.Minute) // nothing runs
 			golden(t, c.golden, b.Bytes())
 		})
 	}

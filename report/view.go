@@ -70,9 +70,15 @@ func hostname(n Node) string {
 
 func (p *page) header(d Document) {
 	n := d.Node
-	machine := []string{
-		known("product", n.Product), gpus(n.GPUs), known("distribution", n.OS),
-		joinNonEmpty(" ", "Linux", known("kernel", n.Kernel), known("architecture", n.Arch)),
+	machine := []string{known("product", n.Product), gpus(n.GPUs), known("distribution", n.OS)}
+	kernel, arch := known("kernel", n.Kernel), known("architecture", n.Arch)
+	if n.Kernel.IsKnown() {
+		kernel = "Linux " + kernel
+	}
+	if n.Kernel.IsKnown() && n.Arch.IsKnown() {
+		machine = append(machine, kernel+" "+arch)
+	} else {
+		machine = append(machine, kernel, arch)
 	}
 	if v, ok := n.Virtualization.Get(); ok && v != "none" {
 		machine = append(machine, "virtual machine ("+printable(v)+")")
@@ -87,8 +93,11 @@ func (p *page) header(d Document) {
 		profile += " (no profile matches this node)"
 	}
 	observed := "live"
-	if n.Recording != "" {
+	switch {
+	case n.Recording != "":
 		observed = "recorded in " + printable(n.Recording)
+	case n.Root != "":
+		observed = "root " + printable(n.Root)
 	}
 	if !n.ObservedAt.IsZero() {
 		observed += " at " + strings.ReplaceAll(n.ObservedAt.UTC().Format(time.DateTime)+" UTC", " ", glue)
@@ -119,7 +128,19 @@ func gpus(v node.Value[int]) string {
 // asked for.
 var order = []plan.Status{
 	plan.Conflict, plan.Drift, plan.Ineffective, plan.Unsupported, plan.Undetermined,
-	plan.Deferred, plan.PendingReboot, plan.Waived, plan.Skipped, plan.OK,
+	plan.Deferred, plan.PendingReboot, note, plan.Waived, plan.Skipped, plan.OK,
+}
+
+// note is how people read what is not as the profile has it and of severity info: nothing
+// hangs on it.
+const note plan.Status = "note"
+
+// statusOf is a finding's status as people read it.
+func statusOf(f plan.Finding) plan.Status {
+	if f.Severity == plan.Info && f.Status != plan.OK && f.Status != plan.Skipped && f.Status != plan.Waived {
+		return note
+	}
+	return f.Status
 }
 
 func (p *page) shown(s plan.Status) bool {
@@ -137,7 +158,7 @@ func (p *page) findings(d Document) {
 	for _, status := range order {
 		first := true
 		for _, f := range findings {
-			if f.Status != status || !p.shown(status) {
+			if statusOf(f) != status || !p.shown(status) {
 				continue
 			}
 			if first {
@@ -154,7 +175,7 @@ func (p *page) statusColumn(d Document) int {
 	column := 0
 	for _, f := range d.Findings {
 		if p.shown(f.Status) {
-			column = max(column, len(f.Status))
+			column = max(column, len(statusOf(f)))
 		}
 	}
 	for _, s := range undone(d.Run) {
@@ -166,13 +187,17 @@ func (p *page) statusColumn(d Document) int {
 func (p *page) finding(d Document, f plan.Finding, column int) {
 	address := printable(f.Address)
 	head := address
-	if f.Severity == plan.Warning || f.Severity == plan.Info {
-		head += " (" + string(f.Severity) + ")"
+	status := statusOf(f)
+	if f.Severity == plan.Warning {
+		head += " (warn)"
 	}
-	if f.Tolerated {
+	switch {
+	case f.Tolerated && status == plan.Unsupported:
 		head += " (optional)"
+	case f.Tolerated && status == plan.Deferred:
+		head += " (at first boot)"
 	}
-	p.paragraph([]span{{statusColor(f), pad(string(f.Status), column)}, {plain, "  "}}, address, head+": "+printable(f.Summary))
+	p.paragraph([]span{{statusColor(f), pad(string(status), column)}, {plain, "  "}}, address, head+": "+printable(f.Summary))
 	indent := span{plain, strings.Repeat(" ", column+2)}
 	for _, r := range p.details(d, f) {
 		p.paragraph([]span{indent, {dim, pad(r.label, 8)}}, "", printable(r.text))
@@ -383,31 +408,27 @@ func (p *page) conclusion(d Document) {
 
 // sumUp is the last line: findings by status, steps, exit code.
 func sumUp(d Document) string {
-	s := d.Summary
-	fixable := map[plan.Status]int{}
+	count, fixable := map[plan.Status]int{}, map[plan.Status]int{}
 	for _, f := range d.Findings {
+		count[statusOf(f)]++
 		if f.Fixable {
-			fixable[f.Status]++
+			fixable[statusOf(f)]++
 		}
 	}
-	findings := []string{strconv.Itoa(s.OK) + glue + "ok"}
-	for _, c := range []struct {
-		status plan.Status
-		n      int
-	}{
-		{plan.Conflict, s.Conflict},
-		{plan.Drift, s.Drift}, {plan.Ineffective, s.Ineffective}, {plan.Unsupported, s.Unsupported},
-		{plan.Undetermined, s.Unknown}, {plan.Deferred, s.Deferred}, {plan.PendingReboot, s.PendingReboot},
-		{plan.Waived, s.Waived}, {plan.Skipped, s.Skipped},
-	} {
-		if c.n == 0 {
+	findings := []string{strconv.Itoa(count[plan.OK]) + glue + "ok"}
+	for _, status := range order {
+		n := count[status]
+		if n == 0 || status == plan.OK {
 			continue
 		}
-		text := strconv.Itoa(c.n) + glue + string(c.status)
-		if n := fixable[c.status]; n == c.n && n > 1 {
+		text := strconv.Itoa(n) + glue + string(status)
+		if status == note {
+			text = plural(n, string(note))
+		}
+		if m := fixable[status]; m == n && n > 1 {
 			text += glue + "(all" + glue + "fixable)"
-		} else if n > 0 {
-			text += glue + "(" + strconv.Itoa(n) + glue + "fixable)"
+		} else if m > 0 {
+			text += glue + "(" + strconv.Itoa(m) + glue + "fixable)"
 		}
 		findings = append(findings, text)
 	}

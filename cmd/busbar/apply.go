@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,21 +32,21 @@ afterwards. Each step is an ensure: a run that was ended half-way is repeated by
 the next one.
 
 Without PROFILE it is /etc/busbar/node.hcl. On a terminal apply asks; elsewhere
-it needs --yes. SIGTERM, SIGINT and SIGHUP end a run after the running step.
+it needs --yes. SIGTERM, SIGINT and SIGHUP end a run after the running step, which
+ends in 5 minutes at most; further ones hasten nothing.
 
 Exit codes: 0 as wanted, 3 as wanted after a reboot, 2 something is not as wanted
 that no step puts right, 4 applied in part, 5 done and yet not as wanted, 6 another
 run holds the lock, 8 something that matters could not be read, 1 declined or an
 error, 64 usage, 77 needs root, 78 invalid profile.`,
 		Example:           "  busbar apply hgx-h100-roce\n  busbar apply --yes --root /mnt/image /etc/busbar/node.hcl",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1, "PROFILE"),
 		ValidArgsFunction: t.completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A reader of the outputs that goes away, like a terminal, must not end a run half-way.
 			signal.Ignore(syscall.SIGPIPE)
-			ctx, stop := signal.NotifyContext(cmd.Context(), endings()...)
-			defer stop()
-			return c.apply(ctx, &t, args, yes)
+			progress := report.NewProgress(c.err, c.style(c.err))
+			return c.apply(endedBySignals(cmd.Context(), progress), &t, args, yes, progress)
 		},
 	}
 	t.addFlags(cmd, false)
@@ -52,14 +54,34 @@ error, 64 usage, 77 needs root, 78 invalid profile.`,
 	return cmd
 }
 
-// endings are the signals that end a run, less those that whoever started it had
-// ignored, as nohup(1) does.
-func endings() []os.Signal {
-	all := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
-	return slices.DeleteFunc(all, signal.Ignored)
+// endedBySignals is a context that the first signal ends; progress tells of each. The handler
+// stays until the process is gone: a late signal must not take the result away. SIGINT before
+// the first step is a no.
+func endedBySignals(parent context.Context, progress *report.Progress) context.Context {
+	ctx, end := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, heeded()...)
+	go func() {
+		for received := range signals {
+			if received == syscall.SIGINT {
+				end(apply.ErrDeclined)
+			}
+			end(apply.ErrInterrupted)
+			progress.Ending(endings[received], apply.LongestStep)
+		}
+	}()
+	return ctx
 }
 
-func (c *console) apply(ctx context.Context, t *target, args []string, yes bool) error {
+// endings are the signals that end a run.
+var endings = map[os.Signal]string{syscall.SIGTERM: "SIGTERM", syscall.SIGINT: "SIGINT", syscall.SIGHUP: "SIGHUP"}
+
+// heeded are the endings less those that whoever started the run had ignored, as nohup(1) does.
+func heeded() []os.Signal {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(endings)), signal.Ignored)
+}
+
+func (c *console) apply(ctx context.Context, t *target, args []string, yes bool, progress *report.Progress) error {
 	ask, err := c.approval(yes)
 	if err != nil {
 		return err
@@ -85,20 +107,23 @@ func (c *console) apply(ctx context.Context, t *target, args []string, yes bool)
 	planner := newPlanner()
 	var planned apply.Planned
 	result, err := apply.Run(ctx, apply.Options{
-		Root: t.root, Reader: reader, Observer: report.NewProgress(c.err, c.style(c.err)),
+		Root: t.root, Reader: reader, Observer: progress,
 		Plan: func(ctx context.Context) (apply.Planned, error) {
 			var err error
 			planned, err = judge(ctx, c, planner, p.profile, reader, reader.Inventory(ctx))
 			return planned, err
 		},
 		Approve: func(approved plan.Plan) (bool, error) {
-			return ask(report.NewDocument("apply", report.NodeOf(planned.Facts, ""), p.view, approved))
+			return ask(report.NewDocument("apply", t.nodeOf(planned.Facts, ""), p.view, approved))
 		},
 	})
+	if e := (*exit)(nil); errors.As(err, &e) {
+		return e // of judge
+	}
 	if err != nil {
 		return &exit{result.ExitCode, err}
 	}
-	doc := report.NewDocument("apply", report.NodeOf(result.Final.Facts, ""), p.view, result.Final.Plan).WithRun(ran(result), result.ExitCode)
+	doc := report.NewDocument("apply", t.nodeOf(result.Final.Facts, ""), p.view, result.Final.Plan).WithRun(ran(result), result.ExitCode)
 	return ended(doc.ExitCode, c.result(
 		func(w io.Writer, s report.Style) error { return report.WriteRun(w, doc, s) },
 		func(w io.Writer) error { return report.WriteJSON(w, doc) },

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,7 @@ PROFILE ask for. busbar plan --node judges the recording.
 A recording holds host names, addresses and the text of configuration files as they
 are; --raw says that you know it.`,
 		Example:           "  busbar capture --raw -o node.json\n  busbar plan --node node.json",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1, "PROFILE"),
 		ValidArgsFunction: t.completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !raw {
@@ -44,7 +43,7 @@ are; --raw says that you know it.`,
 	flags.StringVar(&t.root, "root", "/", "record the system whose root file system lies in `DIR`, which does not run")
 	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
 	flags.BoolVar(&raw, "raw", false, "replace nothing")
-	flags.StringVarP(&output, "output", "o", "-", "write to `FILE`; - is standard output")
+	flags.StringVarP(&output, "output", "o", "-", "write to `FILE`, - for standard output")
 	return cmd
 }
 
@@ -85,22 +84,17 @@ func (t *target) record(cmd *cobra.Command, c *console, args []string) (node.Fac
 	return reader.Read(cmd.Context(), inv, slices.Compact(queries)), nil
 }
 
+// writeRecording writes to a file, besides to that of --json-into; only its owner may read it.
 func (c *console) writeRecording(facts node.Facts, output string) error {
-	if output == "-" {
-		if err := node.WriteRecording(c.out, facts); err != nil {
-			return &exit{plan.ExitError, err}
-		}
-		return nil
-	}
 	var text bytes.Buffer
-	path, err := filepath.Abs(output)
-	if err == nil {
-		err = node.WriteRecording(&text, facts)
+	if err := node.WriteRecording(&text, facts); err != nil {
+		return &exit{plan.ExitError, err}
 	}
-	if err == nil {
-		_, err = atomicfile.Write("/", path, text.Bytes(), atomicfile.Mode(0o600))
+	c.resulted = true
+	if c.jsonInto != "" {
+		c.into.Write(text.Bytes())
 	}
-	if err != nil {
+	if err := c.writeOutput(output, text.Bytes(), atomicfile.Mode(0o600)); err != nil {
 		return &exit{plan.ExitError, err}
 	}
 	return nil

@@ -63,6 +63,9 @@ kernel_args {
 `
 )
 
+// nothingWanted is a profile that judges a node and wants no file of it.
+const nothingWanted = "check \"device_nodes\" \"null\" {\n  paths = [\"/dev/null\"]\n}\n"
+
 const (
 	profilePath  = "/etc/busbar/node.hcl"
 	defaultsPath = "/etc/default/grub"
@@ -136,7 +139,7 @@ func TestApply(t *testing.T) {
 	after := m.files(false)
 	owned := map[string]string{
 		"/etc/modules-load.d/busbar.conf":       "fake_nic\n",
-		"/etc/modprobe.d/busbar.conf":           "blacklist fake_old\noptions fake_nic depth=4\n",
+		"/etc/modprobe.d/zz-busbar.conf":        "blacklist fake_old\noptions fake_nic depth=4\n",
 		"/etc/sysctl.d/zz-busbar.conf":          "kernel.numa_balancing = 0\nnet.core.somaxconn = 1234\n",
 		"/etc/security/limits.d/zz-busbar.conf": "* - memlock unlimited\nroot - memlock unlimited\n",
 	}
@@ -200,10 +203,10 @@ func TestApply(t *testing.T) {
 		if got := settings(m.read("/etc/sysctl.d/zz-busbar.conf")); got != "net.core.somaxconn = 1234\n" {
 			t.Errorf("sysctl.d holds %q", got)
 		}
-		m.write(profilePath, "")
+		m.write(profilePath, nothingWanted)
 		m.busbar("apply", "--yes").want(t, plan.ExitOK)
 		m.remove("/sys/module/fake_nic")
-		before[profilePath] = "-rw-r--r-- 0:0\n"
+		before[profilePath] = "-rw-r--r-- 0:0\n" + nothingWanted
 		left := m.files(false)
 		left["/sys/module"] = before["/sys/module"]
 		wantSame(t, before, left)
@@ -246,7 +249,7 @@ func TestApplyBootArguments(t *testing.T) {
 	arguments, _, _ = strings.Cut(arguments, "\n")
 	m.write("/srv/cmdline", "BOOT_IMAGE="+arguments+"\n")
 	m.busbar("verify").want(t, plan.ExitOK)
-	m.write(profilePath, "")
+	m.write(profilePath, nothingWanted)
 	m.busbar("apply", "--yes").want(t, plan.ExitOK)
 	if m.exists(fragmentPath) || strings.Contains(m.read(entriesPath), "iommu=pt") {
 		t.Error("the argument was left")
@@ -499,7 +502,7 @@ func TestApplyJSON(t *testing.T) {
 		steps = append(steps, s.ID+" "+s.Status)
 	}
 	want := []string{
-		"write-file:/etc/modprobe.d/busbar.conf done", "write-file:/etc/modules-load.d/busbar.conf done", "write-file:/etc/nccl.conf done",
+		"write-file:/etc/modprobe.d/zz-busbar.conf done", "write-file:/etc/modules-load.d/busbar.conf done", "write-file:/etc/nccl.conf done",
 		"write-file:/etc/security/limits.d/zz-busbar.conf done", "write-file:/etc/sysctl.d/zz-busbar.conf done", "load-module:fake_nic done",
 		"set-sysctl:net.core.somaxconn done",
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,12 +44,18 @@ func TestBadProfiles(t *testing.T) {
 		{"contradiction", "nccl {\n  settings = {\n    NCCL_IB_TC = true\n  }\n}\n", plan.ExitBadProfile, []string{".hcl:3:"}},
 		{"byte order mark", "\ufeff" + validProfile, plan.ExitOK, nil},
 		{"CRLF", strings.ReplaceAll(validProfile, "\n", "\r\n"), plan.ExitOK, nil},
-		{"empty", "", plan.ExitOK, nil},
+		{"empty", "", plan.ExitBadProfile, []string{"The profile has no block"}},
+		{"nothing but comments", "# nothing yet\n", plan.ExitBadProfile, []string{"The profile has no block"}},
+		{"nothing but a header", "profile {\n  description = \"cut off\"\n}\n", plan.ExitBadProfile, []string{"The profile has no block"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".hcl")
 			writeFile(t, file, c.text)
 			root := t.TempDir()
+			if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			before := snapshot(t, root, true)
 			for _, args := range [][]string{{"validate", file}, {"plan", file, "--node", "example:hgx-h100"}, {"apply", file, "--yes", "--root", root}, {"capture", "--raw", file}} {
 				if c.code == plan.ExitOK && args[0] != "validate" {
 					continue // what these say hangs on the machine
@@ -66,9 +73,7 @@ func TestBadProfiles(t *testing.T) {
 					t.Errorf("%s took %s", args[0], took)
 				}
 			}
-			if entries, err := os.ReadDir(root); err != nil || len(entries) > 0 {
-				t.Errorf("the tree has %v, %v", entries, err)
-			}
+			wantSame(t, before, snapshot(t, root, true))
 		})
 	}
 }
@@ -108,7 +113,7 @@ func TestBadRecordings(t *testing.T) {
 		})
 	}
 	execute(t, here(t, "plan", "--node", dir, "baseline")).want(t, plan.ExitError, dir, "directory")
-	execute(t, here(t, "plan", "--node", filepath.Join(dir, "absent"), "baseline")).want(t, plan.ExitError, "absent")
+	execute(t, here(t, "plan", "--node", filepath.Join(dir, "absent"), "baseline")).want(t, plan.ExitError, "reading the recording "+filepath.Join(dir, "absent"))
 	execute(t, here(t, "plan", "--node", "example:absent", "baseline")).want(t, plan.ExitError, "absent", "hgx-h100")
 	// A pipe is a file too.
 	cmd := here(t, "plan", "--node", "/dev/stdin", "--json", "baseline")
@@ -296,14 +301,15 @@ func TestApplyAsks(t *testing.T) {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
+		rest, _ := io.ReadAll(stderr)
 		_ = cmd.Wait() // the exit code tells
-		if code := cmd.ProcessState.ExitCode(); code != plan.ExitPartial {
-			t.Errorf("exit code %d", code)
+		if code := cmd.ProcessState.ExitCode(); code != plan.ExitError || !strings.Contains(string(rest), "declined, nothing was changed") {
+			t.Errorf("exit code %d, %s", code, rest)
 		}
 		wantSame(t, before, m.files(true))
 	})
 	t.Run("nothing to ask", func(t *testing.T) {
-		m := newMachine(t, map[string]string{profilePath: ""})
+		m := newMachine(t, map[string]string{profilePath: nothingWanted})
 		_, slave := terminal(t)
 		cmd := m.command("apply")
 		cmd.Stdin = slave

@@ -82,7 +82,7 @@ func TestUnreadable(t *testing.T) {
 		{"grub.d itself", bootBlock, "/etc/default/grub.d", plan.ExitUnknown},
 		{"boot", bootBlock, "/boot", plan.ExitUnknown},
 		{"modules", "\nkernel_module \"fake_nic\" {\n  boot = \"loaded\"\n}\n", "/usr/lib/modules", plan.ExitUnknown},
-		{"profile", "", profilePath, plan.ExitBadProfile},
+		{"profile", nothingWanted, profilePath, plan.ExitBadProfile},
 		{"directory of profiles", "profile {\n  extends = [\"site\"]\n}\n", "/etc/busbar/profiles", plan.ExitBadProfile},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestUnreadable(t *testing.T) {
 			modules := "/usr/lib/modules/" + kernelRelease()
 			m.write(modules+"/modules.dep", "kernel/fake_nic.ko:\n")
 			m.write(modules+"/kernel/fake_nic.ko", "")
-			m.write("/etc/busbar/profiles/site.hcl", "")
+			m.write("/etc/busbar/profiles/site.hcl", nothingWanted)
 			m.write(profilePath, c.profile)
 			m.busbar("apply", "--yes")
 			m.write("/srv/cmdline", "root=UUID=5f0a1c9e-3d52-4c19-8f0e-6f2b9a7d1e04 ro iommu=pt\n")

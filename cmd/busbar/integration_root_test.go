@@ -128,7 +128,7 @@ func TestRoot(t *testing.T) {
 			for p, want := range map[string]string{
 				fragmentPath:                            "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt\"\n",
 				"/etc/modules-load.d/busbar.conf":       "fake_nic\n",
-				"/etc/modprobe.d/busbar.conf":           "blacklist fake_old\noptions fake_nic depth=4\n",
+				"/etc/modprobe.d/zz-busbar.conf":        "blacklist fake_old\noptions fake_nic depth=4\n",
 				"/usr/share/site/sysctl/zz-busbar.conf": "kernel.numa_balancing = 0\nnet.core.somaxconn = 1234\n",
 				"/etc/security/limits.d/zz-busbar.conf": "* - memlock unlimited\nroot - memlock unlimited\n",
 			} {
@@ -154,16 +154,19 @@ func TestRoot(t *testing.T) {
 			delete(expected, "/run")
 			wantSame(t, expected, after.foreign())
 
-			identity := snapshot(t, dir, true, "/run/busbar")
+			if exists(filepath.Join(dir, "/run/busbar")) {
+				t.Error("the lock was left")
+			}
+			identity := snapshot(t, dir, true, "/run")
 			o = execute(t, here(t, "apply", "--yes", "--root", dir))
 			o.want(t, plan.ExitOK)
 			o.noSteps(t)
-			wantSame(t, identity, snapshot(t, dir, true, "/run/busbar"))
+			wantSame(t, identity, snapshot(t, dir, true, "/run"))
 			verified := map[bool]int{true: plan.ExitOK, false: plan.ExitOK}[c.updateGRUB]
 			execute(t, here(t, "verify", "--root", dir)).want(t, verified)
 
 			// What is dropped from the profile goes.
-			writeFile(t, filepath.Join(dir, profilePath), "")
+			writeFile(t, filepath.Join(dir, profilePath), nothingWanted)
 			execute(t, here(t, "apply", "--yes", "--root", dir)).want(t, plan.ExitOK)
 			for p := range snapshot(t, dir, false, "/run") {
 				if base := filepath.Base(p); strings.HasPrefix(base, "zz-busbar") || base == "busbar.conf" || strings.HasPrefix(base, ".busbar") {
@@ -239,7 +242,7 @@ func TestRootWithBrokenDefaults(t *testing.T) {
 			}
 		}
 	}
-	if !exists(filepath.Join(dir, "/etc/modprobe.d/busbar.conf")) {
+	if !exists(filepath.Join(dir, "/etc/modprobe.d/zz-busbar.conf")) {
 		t.Error("the rest was not applied")
 	}
 	o = execute(t, here(t, "apply", "--yes", "--root", dir))
@@ -294,7 +297,7 @@ func TestRootProfiles(t *testing.T) {
 	for _, args := range [][]string{{"plan"}, {"plan", "linked"}, {"plan", "direct"}} {
 		execute(t, here(t, append(args, "--root", dir)...)).want(t, plan.ExitDrift, "net.core.somaxconn is not set to 1234 at boot")
 	}
-	execute(t, here(t, "plan", "escapes", "--root", dir)).want(t, plan.ExitBadProfile, "no profile")
+	execute(t, here(t, "plan", "escapes", "--root", dir)).want(t, plan.ExitBadProfile, "escapes.hcl is a link that leads nowhere")
 	if err := os.Chmod(filepath.Join(dir, "usr/share/profiles"), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,8 @@ type target struct {
 	root        string
 	nodes       []string
 	assignments []string
+
+	loaded *chosen // what was named, for several nodes
 }
 
 func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
@@ -52,8 +54,8 @@ func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
 	flags.StringVar(&t.root, "root", "/", "judge the system whose root file system lies in `DIR`, which does not run")
 	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
 	if recordings {
-		flags.StringArrayVar(&t.nodes, "node", nil, "judge a recording, `FILE` or example:NAME, instead of this machine; may be repeated")
-		cmd.MarkFlagsMutuallyExclusive("root", "node")
+		flags.StringArrayVar(&t.nodes, "node", nil, "judge a recording, `FILE`, - for standard input, or "+examplePrefix+"NAME ("+strings.Join(example.Names(), ", ")+
+			"), instead of this machine; may be repeated")
 		// The flag was declared just above.
 		_ = cmd.RegisterFlagCompletionFunc("node", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
@@ -139,20 +141,32 @@ func (t *target) reader(c *console) (node.Reader, error) {
 		return nil, &exit{plan.ExitError, fmt.Errorf("--root: %w", err)}
 	}
 	t.root = root
+	if etc, err := os.Stat(t.inside(filepath.Join(root, "etc"))); root != "/" && (err != nil || !etc.IsDir()) {
+		return nil, &exit{plan.ExitError, fmt.Errorf("--root: %s is no root file system: it has no directory etc", root)}
+	}
 	return live.New(live.Options{Root: root, Running: root == "/", SSHConnection: c.getenv("SSH_CONNECTION")}), nil
 }
 
+// nodeOf describes the node of a view.
+func (t *target) nodeOf(facts node.Facts, recorded string) report.Node {
+	n := report.NodeOf(facts, recorded)
+	if recorded == "" && t.root != "/" {
+		n.Root = t.root
+	}
+	return n
+}
+
 // recording opens what --node names.
-func recording(name string) (node.Reader, error) {
+func (c *console) recording(name string) (node.Reader, error) {
 	var r io.ReadCloser
 	var err error
 	if builtIn, ok := strings.CutPrefix(name, examplePrefix); ok {
 		r, err = example.Open(builtIn)
 	} else {
-		r, err = openFile(name)
+		r, err = c.openInput(name)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the recording %s: %w", name, err)
 	}
 	defer r.Close()
 	facts, err := node.ReadRecording(r)
@@ -160,18 +174,6 @@ func recording(name string) (node.Reader, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return node.Recorded{Facts: facts}, nil
-}
-
-// openFile opens a file or a pipe, and says in words that something is neither.
-func openFile(name string) (*os.File, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a directory", name)
-	}
-	return os.Open(name)
 }
 
 // chosen is a profile with how it came to be used.
@@ -183,7 +185,7 @@ type chosen struct {
 // files are those that decide what the profile says, those that come with busbar left out.
 func (p chosen) files() []string {
 	files := p.profile.Files()
-	if p.view.File != "" && p.view.File != "-" {
+	if p.view.File != "" && !handedOver(p.view.File) {
 		files = append(files, p.view.File)
 	}
 	return files
@@ -191,13 +193,17 @@ func (p chosen) files() []string {
 
 // choose loads the profile that is named, or else the one that fits.
 func (t *target) choose(c *console, args []string, inv node.Inventory, ofThisMachine bool) (chosen, error) {
+	if t.loaded != nil {
+		return *t.loaded, nil
+	}
 	l := t.loader()
 	if len(args) > 0 {
 		p, file, diags := t.named(c, l, args[0])
 		if err := c.diagnose(diags); err != nil {
 			return chosen{}, err
 		}
-		return chosen{p, report.Profile{Name: p.Name, File: file, ChosenBy: report.Named}}, nil
+		t.loaded = &chosen{p, report.Profile{Name: p.Name, File: file, ChosenBy: report.Named}}
+		return *t.loaded, nil
 	}
 	if ofThisMachine {
 		if file, err := t.nodeProfile(); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -207,18 +213,28 @@ func (t *target) choose(c *console, args []string, inv node.Inventory, ofThisMac
 	return t.matching(c, l, inv)
 }
 
-// named loads a profile by its name, or from a file where the name looks like one.
+// named loads a profile by its name, or from a file where the name looks like one. A
+// profile that judges nothing is none: an empty file must not pass for a node as wanted.
 func (t *target) named(c *console, l *profiles.Loader, name string) (p *profiles.Profile, file string, diags profiles.Diagnostics) {
-	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".hcl") {
+	mistake := func(summary, detail string) {
+		p = nil
+		diags = append(diags, profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: summary, Detail: detail})
+	}
+	if name == "-" || strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".hcl") {
+		file = name
+		src, err := c.readProfile(t.inside(name))
+		if err != nil {
+			mistake("The profile cannot be read", err.Error())
+			return p, file, diags
+		}
+		p, diags = l.LoadText(name, src)
+	} else {
 		p, diags = l.Load(name)
-		return p, "", diags
 	}
-	src, err := c.readProfile(t.inside(name))
-	if err != nil {
-		return nil, name, profiles.Diagnostics{{Severity: profiles.DiagnosticError, Summary: "The profile cannot be read", Detail: err.Error()}}
+	if p != nil && !diags.HasErrors() && len(p.StaticBlocks()) == 0 {
+		mistake("The profile has no block", name+" holds no block that can apply, so that nothing would be judged.")
 	}
-	p, diags = l.LoadText(name, src)
-	return p, name, diags
+	return p, file, diags
 }
 
 // matching chooses among the profiles that say which nodes they are for.
@@ -243,19 +259,12 @@ func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (c
 	return chosen{all[i], view}, nil
 }
 
-// diagnose shows diagnostics; the error ends a command whose profile holds none.
+// diagnose shows diagnostics; the error ends a command whose profile is none.
 func (c *console) diagnose(diags profiles.Diagnostics) error {
 	if len(diags) > 0 {
-		var err error
-		if c.json {
-			err = writeJSON(c.err, struct {
-				Diagnostics profiles.Diagnostics `json:"diagnostics"`
-			}{diags})
-		} else {
-			style := c.style(c.err)
-			err = profiles.WriteText(c.err, diags, style.Width, style.Color)
-		}
-		if err != nil {
+		c.diags = append(c.diags, diags...)
+		style := c.style(c.err)
+		if err := profiles.WriteText(c.err, diags, style.Width, style.Color); err != nil {
 			return &exit{plan.ExitError, fmt.Errorf("writing diagnostics: %w", err)}
 		}
 	}

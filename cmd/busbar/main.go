@@ -6,8 +6,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,26 +42,65 @@ func (e *exit) Unwrap() error { return e.err }
 
 // run executes one command line and returns the exit code.
 func run(args []string, c *console) int {
+	stdout := &checkedWriter{Writer: c.out}
+	c.out = stdout
 	root := newRoot(c)
 	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	cmd, err := root.ExecuteC()
-	if closeErr := c.close(); err == nil && closeErr != nil {
-		err = &exit{plan.ExitError, closeErr}
-	}
-	var e *exit
+	end := &exit{code: plan.ExitOK}
+	hint := ""
 	switch {
-	case err == nil:
-		return plan.ExitOK
-	case errors.As(err, &e):
-		if e.err != nil {
-			fmt.Fprintf(c.err, "busbar: %v\n", e.err)
-		}
-		return e.code
+	case err == nil, errors.As(err, &end):
 	default:
-		fmt.Fprintf(c.err, "busbar: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
-		return plan.ExitUsage
+		end = &exit{plan.ExitUsage, err}
+		hint = fmt.Sprintf("See '%s --help'.\n", cmd.CommandPath())
+		// Parsing may have stopped before these.
+		c.json = c.json || asksForJSON(args)
+		_ = c.checkJSONInto(cmd)
+	}
+	if end.code != plan.ExitOK && !c.resulted {
+		c.fail(cmd.Name(), end)
+	}
+	if stdout.err != nil {
+		end = &exit{plan.ExitError, fmt.Errorf("writing to standard output: %w", stdout.err)}
+	}
+	if err := c.writeJSONInto(); err != nil {
+		fmt.Fprintf(c.err, "busbar: %v\n", err)
+		if end.err == nil { // a mistake of the user's, or one that came first, stays the reason
+			end = &exit{code: plan.ExitError}
+		}
+	}
+	if end.err != nil {
+		fmt.Fprintf(c.err, "busbar: %v\n%s", end.err, hint)
+	}
+	return end.code
+}
+
+// asksForJSON looks for --json in a command line that is no valid one.
+func asksForJSON(args []string) bool {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	return slices.Contains(args, "--json")
+}
+
+// takes checks how many arguments a command is given; what says what they are.
+func takes(low, high int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < low:
+			return fmt.Errorf("which %s? None was named", what)
+		case high == 0 && len(args) > 0:
+			return fmt.Errorf("%s takes no argument, and %q is one", cmd.Name(), args[0])
+		case len(args) > high:
+			return fmt.Errorf("%s takes one %s at most, and %q is another one", cmd.Name(), what, args[high])
+		}
+		return nil
 	}
 }
+
+// anyNumber is no limit for takes.
+const anyNumber = math.MaxInt
 
 func newRoot(c *console) *cobra.Command {
 	root := &cobra.Command{
@@ -69,11 +111,34 @@ func newRoot(c *console) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("which command?")
 		},
-		PersistentPreRunE: func(*cobra.Command, []string) error { return c.open() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.checkFlags(cmd) },
 	}
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	c.addFlags(root)
 	root.AddCommand(newApply(c), newCapture(c), newFmt(c), newPlan(c), newProfiles(c), newValidate(c), newVerify(c), newVersion(c))
+	completeCommands(root)
 	return root
+}
+
+// completeCommands makes mistakes of what cobra's own commands let pass.
+func completeCommands(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return fmt.Errorf("there is no command %q to help with", strings.Join(args, " "))
+				}
+				return nil
+			}
+		case "completion":
+			cmd.Args = cobra.ArbitraryArgs
+			cmd.RunE = func(_ *cobra.Command, args []string) error {
+				return fmt.Errorf("for which shell? %q is none of bash, zsh, fish, powershell", strings.Join(args, " "))
+			}
+		}
+	}
 }

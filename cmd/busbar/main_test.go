@@ -60,9 +60,9 @@ func TestUsage(t *testing.T) {
 		{"unknown command", []string{"versio"}, []string{`unknown command "versio"`, "Did you mean this?", "version"}},
 		{"unknown flag", []string{"version", "--jsno"}, []string{"unknown flag: --jsno", "See 'busbar version --help'"}},
 		{"unknown colour", []string{"version", "--color", "red"}, []string{"auto, always, never"}},
-		{"quiet and verbose", []string{"version", "--quiet", "--verbose"}, []string{"quiet verbose"}},
+		{"quiet and verbose", []string{"version", "--quiet", "--verbose"}, []string{"--quiet and --verbose exclude each other"}},
 		{"an argument too many", []string{"version", "now"}, []string{`"now"`}},
-		{"an argument too few", []string{"fmt"}, []string{"requires at least 1 arg"}},
+		{"an argument too few", []string{"fmt"}, []string{"which FILE? None was named"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := busbar("", c.args...)
@@ -117,7 +117,7 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal(file, &got); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"version": "1.2.3", "commit": "0f1e2d", "date": "2026-03-14T09:26:53Z"}
+	want := map[string]string{"format_version": "1.0", "version": "1.2.3", "commit": "0f1e2d", "date": "2026-03-14T09:26:53Z"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -38,7 +38,7 @@ func newJudging(c *console, name, short, long string, view func(io.Writer, repor
 	cmd := &cobra.Command{
 		Use: name + " [PROFILE]", Short: short, Long: long + chooseHelp,
 		Example:           "  busbar " + name + "\n  busbar " + name + " hgx-h100-roce --json\n  busbar " + name + " --node example:hgx-h100-drifted",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              takes(0, 1, "PROFILE"),
 		ValidArgsFunction: t.completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(t.nodes) == 0 {
@@ -74,7 +74,7 @@ func ended(code int, err error) error {
 // judgeRecordings judges one recording after the other; the worst exit code is the command's.
 func (c *console) judgeRecordings(ctx context.Context, name string, t *target, args []string, view func(io.Writer, report.Document, report.Style) error) error {
 	asJSON := report.WriteJSON
-	if len(t.nodes) > 1 {
+	if c.lines = len(t.nodes) > 1; c.lines {
 		asJSON = report.WriteJSONLine
 	}
 	codes := []int{}
@@ -82,9 +82,14 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 		if i > 0 && !c.json {
 			fmt.Fprintln(c.out)
 		}
-		reader, err := recording(file)
+		c.resulted, c.diags = false, nil // of this one
+		reader, err := c.recording(file)
 		if err != nil {
+			if len(t.nodes) == 1 {
+				return &exit{plan.ExitError, err}
+			}
 			fmt.Fprintf(c.err, "busbar: %v\n", err)
+			c.fail(name, &exit{plan.ExitError, err})
 			codes = append(codes, plan.ExitError)
 			continue
 		}
@@ -115,7 +120,7 @@ func (c *console) judgeOne(ctx context.Context, name string, t *target, args []s
 	if err != nil {
 		return 0, err
 	}
-	doc := report.NewDocument(name, report.NodeOf(planned.Facts, recorded), p.view, planned.Plan)
+	doc := report.NewDocument(name, t.nodeOf(planned.Facts, recorded), p.view, planned.Plan)
 	err = c.result(
 		func(w io.Writer, s report.Style) error { return view(w, doc, s) },
 		func(w io.Writer) error { return asJSON(w, doc) },

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ func newValidate(c *console) *cobra.Command {
 		Long: `Check profiles, files or names, without a node: syntax, references, types, values,
 and blocks that contradict each other. The exit code is 78 when one is invalid.`,
 		Example:           "  busbar validate /etc/busbar/node.hcl hgx-h100-roce",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              takes(1, anyNumber, "PROFILE"),
 		ValidArgsFunction: t.completeProfiles,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return c.validate(&t, args)
@@ -49,9 +50,10 @@ func (c *console) validate(t *target, names []string) error {
 		if v.Diagnostics == nil {
 			v.Diagnostics = profiles.Diagnostics{}
 		}
-		if p != nil && v.Valid {
+		if p != nil {
 			v.Conflicts = append(v.Conflicts, planner.Conflicts(p.StaticBlocks())...)
-			v.Valid = len(v.Conflicts) == 0
+			v.Diagnostics = append(v.Diagnostics, contradictions(v.Conflicts)...)
+			v.Valid = !v.Diagnostics.HasErrors()
 		}
 		if !v.Valid {
 			code = plan.ExitBadProfile
@@ -69,14 +71,25 @@ func (c *console) validate(t *target, names []string) error {
 	))
 }
 
+// contradictions are conflicts as the mistakes of a profile that they are.
+func contradictions(conflicts []plan.Finding) profiles.Diagnostics {
+	var diags profiles.Diagnostics
+	for _, f := range conflicts {
+		d := profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: "Blocks contradict each other", Detail: f.Summary + ".", Address: f.Address}
+		if f.Source.Path != "" {
+			at := profiles.Position{Line: f.Source.Line, Column: 1}
+			d.Range = &profiles.Range{Filename: f.Source.Path, Start: at, End: at}
+		}
+		diags = append(diags, d)
+	}
+	return diags
+}
+
 func (c *console) writeValidated(w io.Writer, s report.Style, all []validated) error {
 	for _, v := range all {
 		style := c.style(c.err)
 		if err := profiles.WriteText(c.err, v.Diagnostics, style.Width, style.Color); err != nil {
 			return err
-		}
-		for _, f := range v.Conflicts {
-			fmt.Fprintf(c.err, "%s: %s\n", f.Address, f.Summary)
 		}
 		if s.Quiet {
 			continue
@@ -97,18 +110,22 @@ func newProfiles(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "profiles",
 		Short: "List the profiles that can be named",
-		Args:  cobra.NoArgs,
+		Args:  takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			l := t.loader()
 			all := []profileView{}
+			code := plan.ExitOK
 			for _, name := range l.Names() {
 				p, diags := l.Load(name)
+				view := profileView{Name: name, Extends: []string{}}
 				if err := c.diagnose(diags); err != nil {
-					return err
+					code, view.Error = plan.ExitBadProfile, firstError(diags)
+				} else {
+					view.Description, view.Extends = p.Description, append(view.Extends, p.Parents()...)
 				}
-				all = append(all, profileView{Name: name, Description: p.Description, Extends: append([]string{}, p.Parents()...)})
+				all = append(all, view)
 			}
-			return c.result(
+			return ended(code, c.result(
 				func(w io.Writer, s report.Style) error { return writeProfiles(w, s, all) },
 				func(w io.Writer) error {
 					return writeJSON(w, struct {
@@ -116,22 +133,39 @@ func newProfiles(c *console) *cobra.Command {
 						Profiles      []profileView `json:"profiles"`
 					}{report.FormatVersion, all})
 				},
-			)
+			))
 		},
 	}
+}
+
+// firstError is the first mistake in one line.
+func firstError(diags profiles.Diagnostics) string {
+	i := slices.IndexFunc(diags, func(d profiles.Diagnostic) bool { return d.Severity == profiles.DiagnosticError })
+	if i < 0 {
+		return ""
+	}
+	d := diags[i]
+	if d.Range == nil {
+		return d.Summary + ": " + d.Detail
+	}
+	return fmt.Sprintf("%s (%s:%d)", d.Summary, d.Range.Filename, d.Range.Start.Line)
 }
 
 type profileView struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
 	Extends     []string `json:"extends"`
+	// Error says why it cannot be used; empty for the others.
+	Error string `json:"error,omitempty"`
 }
 
 func writeProfiles(w io.Writer, s report.Style, all []profileView) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, p := range all {
 		line := p.Name
-		if !s.Quiet {
+		if p.Error != "" {
+			line += "\tbroken: " + p.Error
+		} else if !s.Quiet {
 			line += "\t" + p.Description
 		}
 		if _, err := fmt.Fprintln(table, line); err != nil {

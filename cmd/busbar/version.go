@@ -15,15 +15,16 @@ var version, commit, date string
 
 // build says which busbar this is.
 type build struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
+	FormatVersion string `json:"format_version"`
+	Version       string `json:"version"`
+	Commit        string `json:"commit"`
 	// Date of the commit, RFC 3339 in UTC.
 	Date string `json:"date"`
 }
 
 // thisBuild is what the build set, and else what the Go tool noted.
 func thisBuild() build {
-	b := build{version, commit, date}
+	b := build{report.FormatVersion, version, commit, date}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		fill(&b.Version, info.Main.Version)
 		for _, s := range info.Settings {
@@ -51,7 +52,7 @@ func newVersion(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which busbar this is",
-		Args:  cobra.NoArgs,
+		Args:  takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			return c.result(func(w io.Writer, s report.Style) error {

@@ -69,7 +69,8 @@ func MkdirAll() Option {
 // only read. Another one gives its owner, mode and extended attributes (xattr(7):
 // ACLs, SELinux label) to the file that replaces it, except for attributes that
 // the kernel derives from content. Temporary files left by a killed Write of
-// the same file are removed. Anything but a regular file is an error.
+// the same file are removed. Anything but a regular file is an error, and so is one
+// that lies, or whose links lead, in /dev, /proc or /sys.
 //
 // An error says what was being done to which file and what to do next, and wraps
 // the errno (unix.EROFS, unix.ENOSPC ...). With changed false the old file is as

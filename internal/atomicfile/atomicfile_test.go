@@ -308,8 +308,56 @@ func TestLinks(t *testing.T) {
 
 func TestDevice(t *testing.T) {
 	_, err := Write("/", "/dev/null", nil)
-	if err == nil || !strings.Contains(err.Error(), "write /dev/null: /dev/null is a character device, not a regular file") {
+	if err == nil || !strings.Contains(err.Error(), "write /dev/null: it leads to /dev/null, and in /dev no file lasts") {
 		t.Error(err)
+	}
+}
+
+// Links into the directories that the kernel fills are refused, whether the tree has a
+// file there or not, and nothing of it is changed. /dev/shm is a place for files.
+func TestKernelDirectories(t *testing.T) {
+	for _, c := range []struct{ link, said string }{
+		{"/dev/null", "it leads to /dev/null, and in /dev no file lasts"},
+		{"../dev/zero", "it leads to /dev/zero, and in /dev no file lasts"},
+		{"/dev/shm/../null", "it leads to /dev/null"},
+		{"/chain", "it leads to /dev/null"},
+		{"/proc/self/x", "it leads to /proc/self/x, and in /proc no file lasts"},
+		{"/sys/x", "it leads to /sys/x, and in /sys no file lasts"},
+		{"/dev/shm/x", ""},
+		{"/device/x", ""},
+	} {
+		for _, there := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %t", c.link, there), func(t *testing.T) {
+				root := t.TempDir()
+				for _, dir := range []string{"dev/shm", "proc/self", "sys", "device", "etc"} {
+					put(t, filepath.Join(root, dir, "kept"), "", 0o644)
+				}
+				link(t, "dev/null", root+"/chain")
+				link(t, c.link, root+"/etc/f")
+				if there {
+					for _, file := range []string{"dev/null", "dev/zero", "proc/self/x", "sys/x"} {
+						put(t, filepath.Join(root, file), "old", 0o644)
+					}
+				}
+				before := tree(t, root)
+				changed, err := Write(root, "/etc/f", []byte("new"))
+				if c.said == "" {
+					if !changed || err != nil {
+						t.Errorf("changed %t, %v", changed, err)
+					}
+					return
+				}
+				if changed || err == nil || !strings.Contains(err.Error(), c.said) {
+					t.Errorf("Write: changed %t, %v", changed, err)
+				}
+				if changed, err := Remove(root, "/etc/f"); changed || err == nil || !strings.Contains(err.Error(), c.said) {
+					t.Errorf("Remove: changed %t, %v", changed, err)
+				}
+				if diff := cmp.Diff(before, tree(t, root)); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
 	}
 }
 

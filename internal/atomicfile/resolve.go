@@ -47,6 +47,10 @@ func (sys system) resolve(rootDir, path string, mkdir bool) (target, error) {
 		if err != nil {
 			return target{}, err
 		}
+		if err := sys.lasting(root, dir, base); err != nil {
+			dir.Close()
+			return target{}, err
+		}
 		st, err := sys.lstat(dir, base)
 		if errors.Is(err, unix.ENOENT) {
 			return target{dir: dir, base: base}, nil
@@ -111,6 +115,36 @@ func (sys system) openDir(root *os.File, name string, mkdir bool) (dir *os.File,
 		return nil, err
 	}
 	return sys.openDir(root, name, false) // EEXIST may have been a dangling link
+}
+
+// lasting refuses a file in the directories that the kernel fills, of the node and of a
+// tree alike: a file there is gone with the next boot, and a link to /dev/null says that
+// there shall be none. /dev/shm is a place for files.
+func (sys system) lasting(root, dir *os.File, base string) error {
+	top, err := sys.nameOf(root)
+	if err != nil {
+		return err
+	}
+	name, err := sys.nameOf(dir)
+	if err != nil {
+		return err
+	}
+	name = strings.TrimPrefix(name, strings.TrimSuffix(top, "/")) + "/"
+	for _, kernels := range []string{"/dev/", "/proc/", "/sys/"} {
+		if strings.HasPrefix(name, kernels) && !strings.HasPrefix(name, "/dev/shm/") {
+			return fmt.Errorf("it leads to %s%s, and in %s no file lasts", name, base, strings.TrimSuffix(kernels, "/"))
+		}
+	}
+	return nil
+}
+
+// nameOf is the path of an open directory (proc_pid_fd(5)).
+func (sys system) nameOf(dir *os.File) (name string, err error) {
+	err = sys("read link", dir.Name(), func() error {
+		name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd(dir)))
+		return err
+	})
+	return name, err
 }
 
 func (sys system) open(dir *os.File, name string, flags int) (f *os.File, err error) {

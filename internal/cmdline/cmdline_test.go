@@ -172,7 +172,7 @@ func TestIOMMU(t *testing.T) {
 		{"amd_iommu=off iommu=off", arm, Unset, "", []string{"no-op amd_iommu=off", "no-op iommu=off"}},
 		{"iommu=off,pt", Platform{"x86_64", "VIOT"}, Passthrough, "iommu=off,pt", []string{"no-op iommu=off,pt"}},
 		{"iommu.passthrough=maybe", arm, Unset, "", []string{"no-op iommu.passthrough=maybe"}},
-		{"pci=noaer,noacs", intel, Unset, "", []string{"no-op pci=noaer,noacs"}},
+		{"pci=noaer,noacs", intel, Unset, "", nil},
 	}
 	for _, tt := range tests {
 		got := IOMMU(Parse(tt.line), tt.platform)
@@ -188,6 +188,24 @@ func TestIOMMU(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.notes, notes); diff != "" {
 			t.Errorf("%s on %v:\n%s", tt.line, tt.platform, diff)
+		}
+	}
+}
+
+func TestIgnored(t *testing.T) {
+	for line, want := range map[string][]string{
+		"pci=noaer,noacs quiet pci=noacs pci=noacs": {"pci=noaer,noacs", "pci=noacs"},
+		"pci=noaer noacs": nil,
+	} {
+		var got []string
+		for _, n := range Ignored(Parse(line)) {
+			got = append(got, n.Arg)
+			if n.Kind != NoOp || n.Text == "" {
+				t.Errorf("%s: %+v", line, n)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", line, diff)
 		}
 	}
 }
@@ -256,7 +274,7 @@ func TestCases(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := Parse(string(text))
-		if got := IOMMU(line, tt.platform); got.Mode != tt.mode || len(got.Notes) != tt.notes {
+		if got := IOMMU(line, tt.platform); got.Mode != tt.mode || len(got.Notes)+len(Ignored(line)) != tt.notes {
 			t.Errorf("%s: %+v", tt.file, got)
 		}
 		if got := line.String(); got != strings.TrimSpace(string(text)) {

@@ -135,11 +135,20 @@ func (r *reading) read(a Arg) {
 		r.vendor(a, key, "Intel VT-d", "DMAR")
 	case "amd_iommu":
 		r.vendor(a, key, "AMD-Vi", "IVRS")
-	case "pci":
-		if slices.Contains(strings.Split(a.Value, ","), "noacs") {
-			r.note(a, NoOp, "the mainline kernel answers \"PCI: Unknown option `noacs'\"; use pci=disable_acs_redir= or pci=config_acs=")
+	}
+}
+
+// Ignored notes the arguments that no mainline kernel acts on and that are widely believed in:
+// pci=noacs (drivers/pci/pci.c pci_setup).
+func Ignored(line Line) []Note {
+	var notes []Note
+	for _, a := range Occurrences(line, "pci") {
+		n := Note{Arg: a.Text, Kind: NoOp, Text: "the mainline kernel answers \"PCI: Unknown option `noacs'\"; use pci=disable_acs_redir= or pci=config_acs="}
+		if slices.Contains(strings.Split(a.Value, ","), "noacs") && !slices.Contains(notes, n) {
+			notes = append(notes, n)
 		}
 	}
+	return notes
 }
 
 // vendor reads a vendor's key where the platform has that vendor's table.

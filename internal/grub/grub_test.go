@@ -142,7 +142,13 @@ func TestEvaluateUnknown(t *testing.T) {
 		{"case on unknown", "Y=`id`\ncase $Y in a) X=b;; esac", "/etc/default/grub:1: command substitution is not run"},
 		{"loop", "for i in 1 2; do\nX=$i; done", "/etc/default/grub:1: loops are not evaluated"},
 		{"loop variable", "for X in 1 2; do :; done", "/etc/default/grub:1: loops are not evaluated"},
-		{"while", "while read X; do :; done", "/etc/default/grub:1: loops are not evaluated"},
+		{"while", "while read X; do :; done", "/etc/default/grub:1: a loop may never end, and update-grub with it"},
+		{"until", "X=a\nuntil false; do :; done", "/etc/default/grub:2: a loop may never end, and update-grub with it"},
+		{"while about something else", "X=a\n\nwhile :; do Y=b; done", "/etc/default/grub:3: a loop may never end, and update-grub with it"},
+		{"while in a subshell", "X=a\n(while :; do :; done)", "/etc/default/grub:2: a loop may never end, and update-grub with it"},
+		{"while in a substitution", "X=a\nY=$(while :; do :; done)", "/etc/default/grub:2: a loop may never end, and update-grub with it"},
+		{"while on a condition", "X=a\nif false; then\nwhile :; do :; done; fi", "/etc/default/grub:3: a loop may never end, and update-grub with it"},
+		{"while in a function", "f() { while :; do :; done; }\nX=a", "/etc/default/grub:1: a loop may never end, and update-grub with it"},
 		{"function called", "f() { X=b; }\nf", "/etc/default/grub:2: functions (f) are not evaluated"},
 		{"read", "read X < /etc/x", "/etc/default/grub:1: read is not run"},
 		{"eval", "X=a\neval \"$Y\"", "/etc/default/grub:2: eval is not run"},
@@ -270,6 +276,7 @@ func TestEvaluateSyntaxError(t *testing.T) {
 		{"open quote", "GRUB_DEFAULT=0\nX=\"a b\nY=c\n", 2},
 		{"if without fi", "\nif [ -f /a ]; then\nX=1\n", 2},
 		{"array", "X=1\nY=(a b)\n", 2},
+		{"function without a name", "X=1\n() { X=2; }\n", 2},
 		{"CR LF", "X=1\r\n", 1},
 		{"NUL", "X=1\nY=\x00\n", 2},
 		{"byte order mark", "\ufeffX=1\n", 1},
@@ -373,10 +380,16 @@ func TestLints(t *testing.T) {
 		{"append", []string{"GRUB_CMDLINE_LINUX=a\nGRUB_CMDLINE_LINUX+=\" b\"\n"}, []Lint{
 			{DefaultsFile, 2, Bashism, `GRUB_CMDLINE_LINUX+= is not known to sh, the shell of grub-mkconfig on Debian: it looks for a command of that name and stops; write GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX ..."`},
 		}},
+		{"tuned, by placeholder and by its file", []string{"GRUB_CMDLINE_LINUX=\"quiet \\${tuned_params}\"\n", "\n. /etc/tuned/bootcmdline\nGRUB_CMDLINE_LINUX_DEFAULT=\"$TUNED_BOOT_CMDLINE\"\n"}, []Lint{
+			{DefaultsFile, 1, TunedTwice, "${tuned_params} puts tuned's arguments on the kernel's line, and $TUNED_BOOT_CMDLINE of /etc/tuned/bootcmdline:1 puts them there again"},
+		}},
+		{"tuned, by placeholder", []string{"GRUB_CMDLINE_LINUX=\"quiet \\$tuned_params\"\n", ". /etc/tuned/bootcmdline\n"}, nil},
+		{"tuned, by its file", []string{"", ". /etc/tuned/bootcmdline\nGRUB_CMDLINE_LINUX=\"$TUNED_BOOT_CMDLINE\"\n"}, nil},
 	}
+	node := lookupIn(map[string]string{"/etc/tuned/bootcmdline": "TUNED_BOOT_CMDLINE=\"numa_balancing=disable\"\n"})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, evaluate(t, nil, tt.texts...).Lints); diff != "" {
+			if diff := cmp.Diff(tt.want, evaluate(t, node, tt.texts...).Lints); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -511,7 +524,7 @@ func FuzzEvaluate(f *testing.F) {
 	for _, s := range []string{
 		"GRUB_CMDLINE_LINUX=\"a b\"\n", "X='a' Y=$X\nX+=c", "if [ -f /a ]; then . /a; fi", "case $X in a*) Y=1;; esac",
 		"X=`id`", "X=\"a\\\n b", "X=a b", "f() { X=1; }\nf", "\xff\xfe=1", "X=\xc3\xa9", "X=1\r\n", "\ufeffX=1", "X=${Y:-${Z:=a}}",
-		"export X=\"a\" Y", "for i in a; do X=$i; done", "X=$((1))", ". /a; . /b", "while :; do return; done", "X=\"$X$X$X\"",
+		"export X=\"a\" Y", "()0", "for i in a; do X=$i; done", "X=$((1))", ". /a; . /b", "while :; do return; done", "X=\"$X$X$X\"",
 		"GRUB_CMDLINE_LINUX=\"pci=\\\"a;b\\\" 'x y' \\$z\"", "((((", "$($($(", "X=~", "<<A\nX\nA\n", "A=$'x'", "a\\\nb=c", "case x in [!a]*|\"*\") X=1;; esac",
 	} {
 		f.Add(s, s)

@@ -29,6 +29,8 @@ const (
 	Separator LintKind = "separator"
 	// CommandAfterValue: NAME=value word, which runs the word.
 	CommandAfterValue LintKind = "command-after-value"
+	// TunedTwice: tuned's arguments come by its placeholder and by the file that it writes.
+	TunedTwice LintKind = "tuned-twice"
 	// Bashism: what bash takes and sh does not.
 	Bashism LintKind = "bashism"
 )
@@ -39,6 +41,27 @@ type Lint struct {
 	Line int
 	Kind LintKind
 	Text string
+}
+
+// tunedArgs are what tuned wants on the kernel's line, in a file that it writes for the
+// defaults to source (/etc/tuned/bootcmdline). In the defaults a \$tuned_params is left to
+// GRUB, for which /etc/grub.d/00_tuned sets it to the same (tuned's bootloader plugin).
+const tunedArgs = "TUNED_BOOT_CMDLINE"
+
+// tunedTwice looks for both on the kernel's line.
+func (i *interp) tunedTwice() {
+	source, placeholder, copied := i.d.lookup(tunedArgs), Token{}, false
+	for _, t := range slices.Concat(i.d.Tokens(Linux), i.d.Tokens(LinuxDefault)) {
+		switch {
+		case t.Text == "$tuned_params" || t.Text == "${tuned_params}":
+			placeholder = t
+		case source.line > 0 && t.File == source.file && t.Line == source.line:
+			copied = true
+		}
+	}
+	if copied && placeholder.File != "" {
+		i.d.addLint(placeholder.File, placeholder.Line, TunedTwice, "%s puts tuned's arguments on the kernel's line, and $%s of %s:%d puts them there again", placeholder.Text, tunedArgs, source.file, source.line)
+	}
 }
 
 // keys holds what grub-mkconfig reads (GNU GRUB manual, "Simple configuration";
@@ -122,6 +145,7 @@ func nearest(name string) string {
 
 // finalLints looks at the arguments that reach a normal entry.
 func (i *interp) finalLints() {
+	i.tunedTwice()
 	first := map[string]Token{}
 	told := map[string]bool{}
 	for _, name := range []string{Linux, LinuxDefault} {

@@ -140,8 +140,12 @@ func parse(path, text string) (*syntax.File, error) {
 	case err != nil:
 		return nil, fail(1, "the shell cannot read it: %v", err)
 	}
-	// Within case the parser takes "a"#b for a word and a comment.
+	// Within case the parser takes "a"#b for a word and a comment, and anywhere () for zsh's
+	// function without a name.
 	syntax.Walk(f, func(n syntax.Node) bool {
+		if decl, ok := n.(*syntax.FuncDecl); ok && decl.Name == nil && err == nil {
+			err = fail(int(decl.Pos().Line()), "the shell cannot read it: a function without a name")
+		}
 		if c, ok := n.(*syntax.Comment); ok && err == nil {
 			if at := int(c.Pos().Offset()); at > 0 && !strings.ContainsRune(" \t\n;&|()", rune(text[at-1])) {
 				err = fail(int(c.Pos().Line()), "# right after a quote or an expansion is read as part of the word by sh only; put a blank or quotes around it")
@@ -161,11 +165,27 @@ func (i *interp) file(path, text string) error {
 	if err != nil {
 		return err
 	}
+	if line := endless(f); line > 0 {
+		i.die(fmt.Sprintf("%s:%d: a loop may never end, and update-grub with it", path, line))
+		return nil
+	}
 	outer := *i
 	i.src, i.depth, i.stop = newSource(path, text), outer.depth+1, false
 	_, err = i.run(f.Stmts)
 	i.src, i.depth, i.stop, i.doubt = outer.src, outer.depth, outer.stop, outer.doubt
 	return err
+}
+
+// endless is the line of the first while or until loop, also in a function, a subshell or a
+// substitution; 0 when there is none.
+func endless(f *syntax.File) (line int) {
+	syntax.Walk(f, func(n syntax.Node) bool {
+		if loop, ok := n.(*syntax.WhileClause); ok && line == 0 {
+			line = int(loop.Pos().Line())
+		}
+		return line == 0
+	})
+	return line
 }
 
 func (i *interp) at(n syntax.Node) string {

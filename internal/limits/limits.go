@@ -4,6 +4,7 @@
 package limits
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -42,7 +43,10 @@ func ParseValue(text string) (Value, error) {
 		return Unlimited, nil
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || Value(n) == Unlimited {
+	if errors.Is(err, strconv.ErrRange) || err == nil && Value(n) == Unlimited {
+		return 0, fmt.Errorf("limit %q is too large: write \"unlimited\", or a number below 2^64-1", text)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("limit %q is neither a number nor \"unlimited\"", text)
 	}
 	return Value(n), nil

@@ -187,6 +187,42 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestCheckOption: what is accepted is read back as this one parameter.
+func TestCheckOption(t *testing.T) {
+	for _, tt := range []struct {
+		key, value string
+		spelt      string // -: refused
+	}{
+		{"x", "1", "1"},
+		{"x", "", ""},
+		{"a-b", "a b", `"a b"`},
+		{"x", `"a b"`, `"a b"`},
+		{"x", `"A=1;B=2"`, `"A=1;B=2"`},
+		{"x", `a"b c"d`, `a"b c"d`},
+		{"x", `a\b c`, `"a\b c"`},
+		{"x", "a\u0420b", "\"a\u0420b\""}, // its second byte is the kernel's no-break space
+		{"x", `a"b`, "-"},
+		{"x", `"`, "-"},
+		{"x", `"a b`, "-"},
+		{"x", `a "b c"`, "-"},
+		{"x", `"a"b`, "-"},
+		{"x", `"a" b=1`, "-"},
+		{"x", "a\tb", "-"},
+		{"x", "a\nb", "-"},
+		{"x y", "1", "-"},
+		{"x=y", "1", "-"},
+		{"", "1", "-"},
+	} {
+		err := CheckOption(tt.key, tt.value)
+		if (err != nil) != (tt.spelt == "-") {
+			t.Errorf("%s=%q: %v", tt.key, tt.value, err)
+		}
+		if got := QuoteValue(tt.value); err == nil && got != tt.spelt {
+			t.Errorf("%q is spelt %s, want %s", tt.value, got, tt.spelt)
+		}
+	}
+}
+
 func TestFromCommandLine(t *testing.T) {
 	got := FromCommandLine([]string{
 		"BOOT_IMAGE=/boot/vmlinuz-6.8.0", "root=/dev/sda.1", "quiet", "iommu=pt",

@@ -1,9 +1,12 @@
 package modprobe
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"busbar/internal/confdir"
 )
 
 // Blacklisted returns every line that blacklists module. systemd-modules-load
@@ -90,23 +93,61 @@ func (c Config) Options(module string) []Option {
 	return inForce
 }
 
+// isSpace is the kernel's isspace (lib/ctype.c), which works on Latin-1 bytes.
+func isSpace(c byte) bool { return c == 0xa0 || strings.IndexByte(whitespace, c) >= 0 }
+
+// QuoteValue spells the value of a parameter in an options statement: in double quotes
+// where it holds white space, unless it has quotes of its own.
+func QuoteValue(value string) string {
+	if strings.Contains(value, `"`) || !slices.ContainsFunc([]byte(value), isSpace) {
+		return value
+	}
+	return `"` + value + `"`
+}
+
+// CheckOption says why an options statement cannot give a module the parameter KEY with
+// VALUE, spelt by QuoteValue: kmod and the kernel must read exactly this one
+// parameter back, without the pair of quotes that may stand around the value.
+func CheckOption(key, value string) error {
+	s := Statement{Verb: Options, Module: "m", Args: key + "=" + QuoteValue(value)}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if strings.Count(s.Args, `"`)%2 != 0 {
+		return fmt.Errorf("%s: a quote is not closed", s.Args)
+	}
+	bare := value
+	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+		bare = value[1 : n-1]
+	}
+	config, _ := ParseModprobe([]confdir.File{{Path: "busbar.conf", Text: RenderModprobe([]Statement{s})}})
+	read := config.Options(s.Module)
+	if key == "" || len(read) != 1 || read[0].Key != strings.ReplaceAll(key, "-", "_") || read[0].Value != bare {
+		return fmt.Errorf("%s: the kernel would not read it as the parameter %q with the value %q", s.Args, key, bare)
+	}
+	return nil
+}
+
 // splitOptions splits parameters as the kernel does (next_arg in lib/cmdline.c,
 // parse_args in kernel/params.c): quotes group blanks, the first '=' ends the
 // name, one pair of quotes around the value or the whole is stripped, "--" ends
 // the list.
 func splitOptions(s Statement) []Option {
 	var options []Option
-	for rest := strings.TrimLeft(s.Args, whitespace); rest != ""; {
+	for rest := s.Args; rest != ""; {
 		end, quoted := 0, false
 		for ; end < len(rest); end++ {
 			if rest[end] == '"' {
 				quoted = !quoted
-			} else if !quoted && strings.IndexByte(whitespace, rest[end]) >= 0 {
+			} else if !quoted && isSpace(rest[end]) {
 				break
 			}
 		}
 		text := rest[:end]
-		rest = strings.TrimLeft(rest[end:], whitespace)
+		rest = rest[min(end+1, len(rest)):]
+		if text == "" {
+			continue
+		}
 		if text == "--" {
 			break
 		}

@@ -102,7 +102,7 @@ type linter struct {
 type crlf struct {
 	first, lines int
 	key          string
-	harmful      bool // one of them is no integer
+	spoilt       string // KEY is VALUE of the first one that is no integer
 }
 
 func (l *linter) add(line int, key string, severity Severity, id, fix, format string, args ...any) {
@@ -151,8 +151,8 @@ func (l *linter) line(n int, raw string, inBlock bool) {
 			l.cr.first, l.cr.key = n, key
 		}
 		l.cr.lines++
-		if k, _ := LookupKey(key); k.Kind != Int64 {
-			l.cr.harmful = true
+		if k, _ := LookupKey(key); k.Kind != Int64 && l.cr.spoilt == "" {
+			l.cr.spoilt = fmt.Sprintf("%s is %s", Show(key), Show(value+"\r"))
 		}
 	}
 	if len(key) > maxText {
@@ -167,12 +167,16 @@ func (l *linter) carriageReturns() {
 	if l.cr.lines == 0 {
 		return
 	}
-	severity, what := Error, `"eth0\r" matches no interface`
-	if !l.cr.harmful {
+	severity, what := Error, l.cr.spoilt
+	if what == "" {
 		severity, what = Warn, "an integer survives it"
 	}
+	many := "this line ends in one"
+	if l.cr.lines > 1 {
+		many = fmt.Sprintf("%d lines end in one", l.cr.lines)
+	}
 	l.add(l.cr.first, l.cr.key, severity, "nccl.crlf", "write the file with plain newlines",
-		"before 2.30.3 NCCL takes the carriage return for a part of the value: %s (lines: %d)", what, l.cr.lines)
+		"before 2.30.3 NCCL takes a carriage return for a part of the value, and %s: %s", many, what)
 }
 
 // noEquals judges a line that NCCL skips.
@@ -259,7 +263,7 @@ func (l *linter) lost(name string) Severity {
 func (l *linter) duplicate(n int, key, value string, first definition, inBlock bool) {
 	switch {
 	case value == first.value:
-		l.add(n, key, Info, "nccl.duplicate", "delete the line", "line %d sets the same value already", first.line)
+		l.add(n, key, Info, "nccl.repeated", "delete the line", "line %d sets the same value already", first.line)
 	case first.inBlock && !inBlock:
 		l.add(n, key, Warn, "nccl.shadowed", "delete the line", "busbar's block sets %s on line %d, and the first line wins: %s is ignored", Show(first.value), first.line, Show(value))
 	default:
@@ -278,7 +282,7 @@ func (l *linter) unknown(n int, key string) {
 	case strings.HasPrefix(key, "LD_"):
 		l.add(n, key, Warn, "nccl.no_effect", "set it for the job", "the dynamic linker has read its variables before NCCL reads this file; only programs started later see it")
 	default:
-		l.add(n, key, Info, "nccl.foreign_variable", "", "not a key of NCCL; it is set in every process that uses NCCL all the same")
+		l.add(n, key, Info, "nccl.foreign_variable", "", "%s is not a key of NCCL; it is set in every process that uses NCCL all the same", key)
 	}
 }
 

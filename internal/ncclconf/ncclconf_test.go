@@ -300,7 +300,7 @@ func TestLint(t *testing.T) {
 			want: []string{"1 error nccl.export", "2 error nccl.leading_blank", "3 error nccl.blank_around_equals", "4 info nccl.comment", "5 info nccl.foreign_variable", "6 warn nccl.no_effect", "7 warn nccl.mistyped_key", "8 warn nccl.empty_key"}},
 		{name: "odd keys", text: "\ufeffNCCL_DEBUG=WARN\n-x NCCL_DEBUG=WARN\nNCCL_DEBUG: WARN\nhello\nNCCL_A NCCL_B=1\nNCCL_CONF_FILE=/x\nexport FOO=1\n", v: v230,
 			want: []string{"1 error nccl.bom", "2 error nccl.odd_key", "3 error nccl.no_equals", "4 info nccl.no_equals", "5 error nccl.odd_key", "6 warn nccl.no_effect", "7 warn nccl.export"}},
-		{name: "duplicates", text: "NCCL_IB_SL=1\nNCCL_IB_SL=1\nNCCL_IB_SL=2\n", want: []string{"2 info nccl.duplicate", "3 error nccl.duplicate"}},
+		{name: "duplicates", text: "NCCL_IB_SL=1\nNCCL_IB_SL=1\nNCCL_IB_SL=2\n", want: []string{"2 info nccl.repeated", "3 error nccl.duplicate"}},
 		{name: "block wins", text: begin + "\nNCCL_IB_SL=1\n" + end + "\nNCCL_IB_SL=2\n", want: []string{"4 warn nccl.shadowed"}},
 		{name: "half a block", text: begin + "\nNCCL_IB_SL=1\n", want: []string{"1 error nccl.block"}},
 		{name: "comment before 2.26.2", text: "#A=1\n#B=1\n", v: v225, want: []string{"1 info nccl.comment"}},

@@ -275,6 +275,9 @@ func EqualValue(a, b string) bool {
 	})
 }
 
+// Blanks is a value with its runs of white space made blanks, for people.
+func Blanks(value string) string { return strings.Join(strings.Fields(value), " ") }
+
 const header = "# Written by busbar. It owns this file: edits are lost.\n"
 
 // Validate says why a setting cannot stand in a file in such a way that the same

@@ -67,20 +67,30 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		return plan.Assessment{}
 	}
 	a := &assessor{block: b, facts: facts, want: cmdline.Mode(mode.AsString()), takeOver: b.Attributes["take_over"] == cty.True}
+	a.judge()
+	a.Contributions = append(a.Contributions, plan.Contribution{
+		Sink: plan.FactSink, Key: plan.IOMMUModeFact, Value: string(a.want), Origin: b.OriginOf("mode", ""),
+	})
+	return a.Assessment
+}
+
+func (a *assessor) judge() {
+	facts := a.facts
 	if facts.Inventory.RootDirectory {
 		a.firstBoot()
-		return a.Assessment
+		return
 	}
 	v := node.IOMMU.Get(facts, "")
 	state, ok := v.Get()
 	if !ok {
-		return plan.Assessment{Findings: []plan.Finding{unread("the IOMMU's mode", v)}}
+		a.Findings = append(a.Findings, unread("the IOMMU's mode", v))
+		return
 	}
 	a.state, a.source = state, v.Source()
 	arch, ok := facts.Inventory.Arch.Get()
 	if !ok {
 		a.Findings = append(a.Findings, unread("the architecture", facts.Inventory.Arch))
-		return a.Assessment
+		return
 	}
 	a.platform = cmdline.Platform{Arch: arch, Table: a.table()}
 	if line, ok := node.CommandLine.Get(facts, "").Get(); ok {
@@ -93,7 +103,6 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.nextErr = errors.New(node.Boot.Get(facts, "").Reason())
 	}
 	a.assess()
-	return a.Assessment
 }
 
 func unread[T any](what string, v node.Value[T]) plan.Finding {
@@ -202,6 +211,7 @@ func (a *assessor) wrong(f *plan.Finding, effective cmdline.Mode, where string, 
 		f.Fix = "settle this first: " + blocked.Summary
 	case a.nextMode() != a.want:
 		// The sink of boot arguments says what is missing and writes it.
+		f.By = nextboot.GeneratedPath
 	default:
 		f.Status, f.Fixable = plan.PendingReboot, false
 		f.Summary = fmt.Sprintf("the IOMMU's mode is %s, %s comes with the next boot", effective, a.want)

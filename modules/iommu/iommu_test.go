@@ -357,16 +357,32 @@ func TestMode(t *testing.T) {
 			Name: "against another block", Blocks: `iommu { mode = "passthrough" }
 kernel_args { present = { iommu = "nopt" } }`,
 			Facts: with(plantest.Node(state("IVRS", "ivhd0", "DMA", "DMA")), nil),
-			Says:  []string{"iommu=pt is wanted (node.hcl:1), and kernel_args wants iommu=nopt (node.hcl:2)"},
+			Says:  []string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "translated" (node.hcl:2)`},
+			Want: `
+				drift iommu.translated iommu (/sys/class/iommu)
+				conflict profile.contradiction IOMMU mode (node.hcl:2)
+				conflict profile.contradiction IOMMU mode (node.hcl:1)
+			`,
+			After: `
+				drift iommu.translated iommu (/sys/class/iommu)
+				conflict profile.contradiction IOMMU mode (node.hcl:2)
+				conflict profile.contradiction IOMMU mode (node.hcl:1)
+			`,
+		},
+		{
+			Name: "against an argument that another block does not want", Blocks: `iommu { mode = "passthrough" }
+kernel_args { absent = ["iommu"] }`,
+			Facts: with(plantest.Node(state("IVRS", "ivhd0", "DMA", "DMA")), nil),
+			Says:  []string{"iommu=pt is wanted (node.hcl:1), and kernel_args wants no iommu (node.hcl:2)"},
 			Want: `
 				drift iommu.translated iommu (/sys/class/iommu)
 				conflict profile.contradiction iommu=pt (node.hcl:2)
-				conflict profile.contradiction iommu=nopt (node.hcl:1)
+				conflict profile.contradiction iommu (node.hcl:1)
 			`,
 			After: `
 				drift iommu.translated iommu (/sys/class/iommu)
 				conflict profile.contradiction iommu=pt (node.hcl:2)
-				conflict profile.contradiction iommu=nopt (node.hcl:1)
+				conflict profile.contradiction iommu (node.hcl:1)
 			`,
 		},
 		{
@@ -446,4 +462,20 @@ func TestWithheld(t *testing.T) {
 	if a := (iommu.Type{}).Assess(b, plantest.Node()); len(a.Findings)+len(a.Contributions)+len(a.Steps) > 0 {
 		t.Errorf("%+v", a)
 	}
+}
+
+// TestOverriddenBeforeUpdateGRUB: what a conflict found is what its source says, also when
+// the boot entries do not show it yet.
+func TestOverriddenBeforeUpdateGRUB(t *testing.T) {
+	facts := with(plantest.Node(state("DMAR", "dmar0", "DMA"), plantest.CommandLine("quiet"), plantest.Boot("quiet iommu=off", "quiet")), nil)
+	first, _, _ := plantest.Settle(t, types, plantest.Blocks(t, types, `iommu { mode = "passthrough" }`), facts)
+	for _, f := range first.Findings {
+		if f.ID == "boot_args.overridden" {
+			if f.Found != "iommu=off" {
+				t.Errorf("found %q", f.Found)
+			}
+			return
+		}
+	}
+	t.Error("no conflict:\n" + plantest.Summarize(first))
 }

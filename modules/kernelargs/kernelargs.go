@@ -7,10 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/zclconf/go-cty/cty"
 
 	"busbar/internal/cmdline"
+	"busbar/internal/modprobe"
 	"busbar/node"
 	"busbar/plan"
 	"busbar/plan/sink"
@@ -84,11 +86,11 @@ func spell(key, value string) string {
 
 // check refuses what the kernel's parser would not read back as one argument.
 func check(key, value string) error {
-	if key == "" || strings.ContainsAny(key, "= \t\n\"") {
+	if key == "" || strings.ContainsAny(key, "= \"") || strings.ContainsFunc(key, unicode.IsControl) {
 		return fmt.Errorf("%q is no argument's name", key)
 	}
-	if strings.ContainsAny(value, "\"\n\r\x00\\'") {
-		return fmt.Errorf("the value %q holds a quote, a backslash or a line end", value)
+	if strings.ContainsAny(value, "\"\\'") || strings.ContainsFunc(value, unicode.IsControl) {
+		return fmt.Errorf("the value %q holds a quote, a backslash, a tab or another control character", value)
 	}
 	line := cmdline.Parse(spell(key, value))
 	if len(line) != 1 || line[0].Key != key || line[0].Value != value {
@@ -127,16 +129,50 @@ func (Type) Queries(plan.Block, node.Inventory) []node.Query { return nil }
 func (Type) Assess(b plan.Block, _ node.Facts) plan.Assessment {
 	args, _ := decode(b)
 	var a plan.Assessment
+	var present []plan.Contribution
 	for _, arg := range args {
 		for _, c := range sink.BootArg(arg.text, arg.present) {
 			c.TakeOver = b.Attributes["take_over"] == cty.True
 			if arg.present {
 				c.Origin = b.OriginOf("present", arg.key)
+				present = append(present, c)
 			} else {
 				c.Origin = b.OriginOf("absent", "")
 			}
 			a.Contributions = append(a.Contributions, c)
 		}
 	}
+	a.Contributions = append(a.Contributions, meanings(present)...)
 	return a
+}
+
+// meanings are facts of the profile that follow from arguments: other blocks have other words
+// for them.
+func meanings(args []plan.Contribution) []plan.Contribution {
+	var facts []plan.Contribution
+	mean := func(arg plan.Contribution, key, value string) {
+		facts = append(facts, plan.Contribution{Sink: plan.FactSink, Key: key, Value: value, Of: arg.Key, Origin: arg.Origin})
+	}
+	var line []string
+	for _, arg := range args {
+		line = append(line, arg.Value)
+		modules := modprobe.FromCommandLine([]string{arg.Value})
+		for _, m := range modules.Denied {
+			mean(arg, plan.ModuleFact(modprobe.Normalize(m)), "unloaded")
+		}
+		for _, m := range slices.Concat(modules.Denied, modules.Blacklist) {
+			mean(arg, plan.ModuleAtBootFact(modprobe.Normalize(m)), "unloaded")
+		}
+		for _, m := range modules.ModulesLoad {
+			mean(arg, plan.ModuleAtBootFact(m), "loaded")
+		}
+	}
+	// x86 kernels read every spelling.
+	intent := cmdline.IOMMU(cmdline.Parse(strings.Join(line, " ")), cmdline.Platform{Arch: "x86_64"})
+	for _, arg := range args {
+		if arg.Value == intent.By {
+			mean(arg, plan.IOMMUModeFact, string(intent.Mode))
+		}
+	}
+	return facts
 }

@@ -3,6 +3,7 @@ package kernelargs_test
 import (
 	"testing"
 
+	"busbar/internal/confdir"
 	"busbar/internal/grub"
 	"busbar/modules/kernelargs"
 	"busbar/node"
@@ -72,7 +73,7 @@ func TestArguments(t *testing.T) {
 			Texts: map[string]string{grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\n"},
 			Want: `
 				!drift boot_args.next_boot amd_iommu (/boot/grub/grub.cfg:3)
-				ok boot_args.next_boot pci=noacs (/boot/grub/grub.cfg:3)
+				!drift boot_args.next_boot pci=noacs (/boot/grub/grub.cfg:3)
 				step write-file:/etc/default/grub
 				step update-grub:/boot/grub/grub.cfg
 				step write-marker:/var/lib/busbar/marker.json
@@ -169,11 +170,85 @@ func TestArguments(t *testing.T) {
 			Name: "a directory tree without update-grub", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
 			Facts: root(plantest.Node(changed(func(b *node.BootConfig) { b.UpdateGrub = false }))),
 			Want: `
-				!deferred boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+				!drift boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
 				step write-file:/etc/default/grub.d/zz-busbar.cfg
 			`,
 			After: `
 				deferred boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+			`,
+		},
+		{
+			Name: "a directory tree with neither update-grub nor entries", Blocks: `kernel_args {
+				present = { numa_balancing = "disable", quiet = "" }
+				absent  = ["splash", "nokaslr"]
+			}`,
+			Facts: root(plantest.Node(changed(func(b *node.BootConfig) {
+				b.UpdateGrub, b.Generated = false, ""
+				b.Defaults = append(b.Defaults, confdir.File{Path: grub.FragmentFile, Text: grub.Fragment([]string{"splash"})})
+			}))),
+			Want: `
+				deferred boot_args.next_boot nokaslr (/etc/default/grub)
+				!drift boot_args.next_boot numa_balancing=disable (/etc/default/grub)
+				deferred boot_args.next_boot quiet (/etc/default/grub)
+				!drift boot_args.next_boot splash (/etc/default/grub)
+				step write-file:/etc/default/grub.d/zz-busbar.cfg
+			`,
+			After: `
+				deferred boot_args.next_boot nokaslr (/etc/default/grub)
+				deferred boot_args.next_boot numa_balancing=disable (/etc/default/grub)
+				deferred boot_args.next_boot quiet (/etc/default/grub)
+				deferred boot_args.next_boot splash (/etc/default/grub)
+			`,
+		},
+		{
+			Name: "a directory tree without update-grub whose defaults cannot be evaluated", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
+			Facts: root(plantest.Node(changed(func(b *node.BootConfig) {
+				b.UpdateGrub = false
+				b.Defaults = []confdir.File{{Path: grub.DefaultsFile, Text: "GRUB_CMDLINE_LINUX=\"$(cat /etc/args)\"\n"}}
+			}))),
+			Want: `
+				unknown boot_args.next_boot numa_balancing (/etc/default/grub)
+			`,
+			After: `
+				unknown boot_args.next_boot numa_balancing (/etc/default/grub)
+			`,
+		},
+		{
+			Name: "a directory tree without update-grub, taken over", Blocks: `kernel_args {
+				absent    = ["splash"]
+				take_over = true
+			}`,
+			Facts: root(plantest.Node(changed(func(b *node.BootConfig) {
+				b.UpdateGrub, b.Generated = false, ""
+				b.Defaults = []confdir.File{{Path: grub.DefaultsFile, Text: "GRUB_CMDLINE_LINUX=\"quiet splash\"\n"}}
+			}))),
+			Want: `
+				!drift boot_args.next_boot splash (/etc/default/grub)
+				step write-file:/etc/default/grub
+			`,
+			After: `
+				deferred boot_args.next_boot splash (/etc/default/grub)
+			`,
+		},
+		{
+			Name: "the entries have it, and the defaults do not", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
+			Facts: plantest.Node(plantest.CommandLine("numa_balancing=disable"), plantest.Boot("quiet", "quiet numa_balancing=disable")),
+			Says:  []string{"and gone when update-grub runs"},
+			Want: `
+				!drift boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+				step write-file:/etc/default/grub.d/zz-busbar.cfg
+			`,
+		},
+		{
+			Name: "a directory tree in which all is well", Blocks: `kernel_args {
+				present = { iommu = "pt" }
+				absent  = ["splash"]
+			}`,
+			Facts: root(plantest.Node(plantest.Boot("iommu.passthrough=1", "iommu.passthrough=1"))),
+			Says:  []string{"iommu=pt is in force at the next boot\n", "splash is not on the kernel's command line at the next boot\n"},
+			Want: `
+				ok boot_args.next_boot iommu=pt (/boot/grub/grub.cfg:3)
+				ok boot_args.next_boot splash (/boot/grub/grub.cfg:3)
 			`,
 		},
 		{
@@ -262,8 +337,7 @@ func TestArguments(t *testing.T) {
 			}, "quiet numa_balancing=disable")),
 			Texts: map[string]string{grub.FragmentFile: grub.Fragment([]string{"numa_balancing=disable"})},
 			Want: `
-				!drift file.stale /etc/default/grub.d/zz-busbar.cfg (/etc/default/grub.d/zz-busbar.cfg)
-				ok boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+				!drift boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
 				step write-file:/etc/default/grub.d/zz-busbar.cfg
 			`,
 		},
@@ -321,6 +395,7 @@ func TestArguments(t *testing.T) {
 		},
 		{
 			Name: "unknown boot loader", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
+			Says:  []string{"numa_balancing: what the boot loader hands the kernel is unknown: permission denied"},
 			Facts: plantest.Node(node.Boot.Answer("", node.Unknown[node.BootConfig]("permission denied", node.Source{Path: "/etc/default"}))),
 			Want: `
 				unknown boot_args.next_boot numa_balancing (/etc/default)
@@ -397,6 +472,8 @@ func TestValidate(t *testing.T) {
 		`kernel_args { present = { "iommu.strict" = "maybe" } }`:        1,
 		`kernel_args { present = { iommu = "pt,nopt" } }`:               1,
 		`kernel_args { absent = ["a b=1"] }`:                            1,
+		`kernel_args { present = { foo = "a\tb", "x\ty" = 1 } }`:        2,
+		`kernel_args { absent = ["foo=a\tb"] }`:                         1,
 		"kernel_args {\npresent = { a-b = 1 }\nabsent = [\"a_b\"]\n}":   1,
 		"kernel_args {\npresent = { a = 1 }\nabsent = [\"a=1\"]\n}":     1,
 		"kernel_args {\npresent = { a = 1 }\nabsent = [\"a=2\"]\n}":     0,

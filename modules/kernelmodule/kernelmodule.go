@@ -41,21 +41,21 @@ func (Type) Spec() plan.Spec {
 		Attributes: []plan.Attribute{
 			{Name: "state", Type: cty.String, Enum: []string{loaded, unloaded}, Example: `"loaded"`, Doc: "Whether the running kernel has the module. Left out, the running kernel is not judged."},
 			{Name: "boot", Type: cty.String, Enum: []string{loaded, unloaded, unmanaged}, Example: `"loaded"`, Doc: "Whether the module is loaded at boot (modules-load.d), or kept out (blacklist). Follows state when it is left out."},
-			{Name: "options", Type: cty.Map(cty.String), Example: `{ peerdirect_support = "1" }`, Doc: "Parameters that the module gets when it is loaded (modprobe.d). A value stands as it is, quotes included."},
+			{Name: "options", Type: cty.Map(cty.DynamicPseudoType), Example: `{ peerdirect_support = 1 }`, Doc: "Parameters that the module gets when it is loaded (modprobe.d). A value that holds blanks is put in quotes, one that has quotes stands as it is."},
 			{Name: "take_over", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Take lines of others that blacklist the module, refuse it, load it or give its parameters other values out of their files, keeping a copy."},
 		},
 	}
 }
 
 type config struct {
-	State    *string           `cty:"state"`
-	Boot     *string           `cty:"boot"`
-	Options  map[string]string `cty:"options"`
-	TakeOver bool              `cty:"take_over"`
+	State, Boot *string
+	TakeOver    bool
+	// Options as modprobe.d has them.
+	Options map[string]string
 }
 
 func decode(b plan.Block) (c config, module string, boot string, err error) {
-	err = b.Decode(&c)
+	err = c.decode(b)
 	switch {
 	case c.Boot != nil:
 		boot = *c.Boot
@@ -65,6 +65,27 @@ func decode(b plan.Block) (c config, module string, boot string, err error) {
 		boot = unmanaged
 	}
 	return c, modprobe.Normalize(b.Label), boot, err
+}
+
+func (c *config) decode(b plan.Block) error {
+	var tagged struct {
+		State    *string `cty:"state"`
+		Boot     *string `cty:"boot"`
+		TakeOver bool    `cty:"take_over"`
+	}
+	if err := b.Decode(&tagged); err != nil {
+		return err
+	}
+	*c = config{State: tagged.State, Boot: tagged.Boot, TakeOver: tagged.TakeOver, Options: map[string]string{}}
+	entries, err := b.Entries("options")
+	for key, v := range entries {
+		text, textErr := plan.ScalarText(v)
+		if textErr != nil {
+			return fmt.Errorf("options.%s: %w", key, textErr)
+		}
+		c.Options[key] = modprobe.QuoteValue(text)
+	}
+	return err
 }
 
 // Validate finds a label that is no module name, options that modprobe.d cannot
@@ -79,8 +100,7 @@ func (Type) Validate(b plan.Block) []plan.Problem {
 		problems = append(problems, plan.Problem{Summary: "no module name", Detail: err.Error()})
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Options)) {
-		s := modprobe.Statement{Verb: modprobe.Options, Module: module, Args: key + "=" + c.Options[key]}
-		if err := s.Validate(); err != nil {
+		if err := modprobe.CheckOption(key, c.Options[key]); err != nil {
 			problems = append(problems, plan.Problem{Attribute: "options", Key: key, Summary: "modprobe.d cannot hold this option", Detail: err.Error()})
 		}
 	}
@@ -160,11 +180,14 @@ func (a *assessor) contribute(boot string) {
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sinkName, Key: key, Value: value, TakeOver: a.TakeOver, Origin: origin})
 	}
 	if a.State != nil {
-		want(plan.FactSink, "kernel module "+a.module, *a.State, a.block.OriginOf("state", ""))
+		want(plan.FactSink, plan.ModuleFact(a.module), *a.State, a.block.OriginOf("state", ""))
 	}
 	bootOrigin := a.block.OriginOf("boot", "")
 	if a.Boot == nil {
 		bootOrigin = a.block.OriginOf("state", "")
+	}
+	if boot != unmanaged {
+		want(plan.FactSink, plan.ModuleAtBootFact(a.module), boot, bootOrigin)
 	}
 	if boot == loaded || a.State != nil && *a.State == loaded {
 		want(sink.ModprobeName, sink.InstallKey(a.module), sink.Absent, bootOrigin)
@@ -236,7 +259,7 @@ func (a *assessor) running(want string) {
 		a.add(f)
 		return
 	}
-	f.Summary = a.module + " is not " + want
+	f.Summary = fmt.Sprintf("%s is %s, %s is wanted", a.module, f.Found, want)
 	if want == loaded {
 		f = a.blocked(f)
 	} else {

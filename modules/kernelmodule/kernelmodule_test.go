@@ -53,6 +53,21 @@ func TestModule(t *testing.T) {
 			`,
 		},
 		{
+			Name: "a script appends to its file at every run, two packages have one line each", Blocks: wanted,
+			Facts: plantest.Node(module(name, isLoaded), modulesLoad(map[string]string{
+				"/etc/modules-load.d/a.conf": "nvidia_peermem\n", "/etc/modules-load.d/b.conf": "x\nnvidia-peermem\nnvidia_peermem\nnvidia_peermem\n",
+			})),
+			Says: []string{"/etc/modules-load.d/b.conf names nvidia_peermem on line 2 already"},
+			Want: `
+				ok kernel_module.boot nvidia_peermem (/etc/modules-load.d/a.conf:1)
+				drift info kernel_module.repeated_line nvidia_peermem (/etc/modules-load.d/b.conf:3)
+				ok kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
+			`,
+			After: `
+				drift info kernel_module.repeated_line nvidia_peermem (/etc/modules-load.d/b.conf:3)
+			`,
+		},
+		{
 			Name: "busbar's own line is not needed any more", Blocks: wanted,
 			Facts: plantest.Node(module(name, isLoaded), modulesLoad(map[string]string{
 				"/etc/modules-load.d/nvidia.conf": "nvidia_peermem\n", "/etc/modules-load.d/busbar.conf": "nvidia_peermem\n",
@@ -301,12 +316,12 @@ func TestModule(t *testing.T) {
 		{
 			Name: "unloaded", Blocks: `kernel_module "nouveau" { state = "unloaded" }`,
 			Facts: plantest.Node(module("nouveau", isLoaded)),
-			Texts: map[string]string{"/etc/modprobe.d/busbar.conf": "# Written by busbar. It owns this file: edits are lost.\nblacklist nouveau\n"},
+			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\nblacklist nouveau\n"},
 			Want: `
 				!drift kernel_module.blacklist nouveau (/etc/modprobe.d)
 				ok kernel_module.boot nouveau (/etc/modules-load.d)
 				!drift kernel_module.running nouveau (/sys/module/nouveau)
-				step write-file:/etc/modprobe.d/busbar.conf
+				step write-file:/etc/modprobe.d/zz-busbar.conf
 				step unload-module:nouveau
 			`,
 		},
@@ -349,7 +364,7 @@ func TestModule(t *testing.T) {
 			Want: `
 				!drift kernel_module.blacklist nv_peer_mem (/etc/modprobe.d)
 				conflict kernel_module.boot nv_peer_mem (/etc/modules-load.d/mlnx.conf:2)
-				step write-file:/etc/modprobe.d/busbar.conf
+				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,
 			After: `
 				conflict kernel_module.boot nv_peer_mem (/etc/modules-load.d/mlnx.conf:2)
@@ -365,7 +380,7 @@ func TestModule(t *testing.T) {
 			Want: `
 				!drift kernel_module.blacklist nv_peer_mem (/etc/modprobe.d)
 				!drift kernel_module.boot nv_peer_mem (/etc/modules-load.d/mlnx.conf:2)
-				step write-file:/etc/modprobe.d/busbar.conf
+				step write-file:/etc/modprobe.d/zz-busbar.conf
 				step write-file:/etc/modules-load.d/mlnx.conf
 			`,
 		},
@@ -376,32 +391,24 @@ func TestModule(t *testing.T) {
 				!drift kernel_module.blacklist nv_peer_mem (/etc/modprobe.d)
 				!drift kernel_module.boot nv_peer_mem (/etc/modules-load.d/busbar.conf:1)
 				step remove-file:/etc/modules-load.d/busbar.conf
-				step write-file:/etc/modprobe.d/busbar.conf
+				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,
 		},
 		{
 			Name: "two blocks contradict each other", Blocks: `kernel_module "nvidia-peermem" { state = "loaded" }
 kernel_module "nvidia_peermem" { state = "unloaded" }`,
 			Facts: plantest.Node(module(name, nil)),
-			Says:  []string{`nvidia_peermem "load" is wanted (node.hcl:1), and kernel_module.nvidia_peermem wants "none" (node.hcl:2)`},
+			Says:  []string{`kernel module nvidia_peermem "loaded" is wanted (node.hcl:1), and kernel_module.nvidia_peermem wants "unloaded" (node.hcl:2)`},
 			Want: `
 				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
-				conflict profile.contradiction blacklist nvidia_peermem (node.hcl:2)
 				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:2)
-				conflict profile.contradiction nvidia_peermem (node.hcl:2)
 				ok kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
-				conflict profile.contradiction blacklist nvidia_peermem (node.hcl:1)
 				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:1)
-				conflict profile.contradiction nvidia_peermem (node.hcl:1)
 			`,
 			After: `
 				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
-				conflict profile.contradiction blacklist nvidia_peermem (node.hcl:2)
 				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:2)
-				conflict profile.contradiction nvidia_peermem (node.hcl:2)
-				conflict profile.contradiction blacklist nvidia_peermem (node.hcl:1)
 				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:1)
-				conflict profile.contradiction nvidia_peermem (node.hcl:1)
 			`,
 		},
 		{
@@ -459,10 +466,19 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "not given", Blocks: `kernel_module "nvidia" { options = { NVreg_EnableResizableBar = "1" } }`,
 			Facts: plantest.Node(module("nvidia", nil)),
-			Texts: map[string]string{"/etc/modprobe.d/busbar.conf": "# Written by busbar. It owns this file: edits are lost.\noptions nvidia NVreg_EnableResizableBar=1\n"},
+			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\noptions nvidia NVreg_EnableResizableBar=1\n"},
 			Want: `
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d)
-				step write-file:/etc/modprobe.d/busbar.conf
+				step write-file:/etc/modprobe.d/zz-busbar.conf
+			`,
+		},
+		{
+			Name: "a value with blanks", Blocks: `kernel_module "nvidia" { options = { NVreg_X = "a b", NVreg_Y = "\"c d\"" } }`, Facts: plantest.Node(module("nvidia", nil)),
+			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\noptions nvidia NVreg_X=\"a b\"\noptions nvidia NVreg_Y=\"c d\"\n"},
+			Want: `
+				!drift kernel_module.option nvidia.NVreg_X (/etc/modprobe.d)
+				!drift kernel_module.option nvidia.NVreg_Y (/etc/modprobe.d)
+				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,
 		},
 		{
@@ -477,18 +493,18 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia a=0 b=1\n"})),
 			Want: `
 				!drift kernel_module.option nvidia.a (/etc/modprobe.d/a.conf:1)
-				step write-file:/etc/modprobe.d/busbar.conf
+				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,
 		},
 		{
 			Name: "others are read after", Blocks: `kernel_module "nvidia" { options = { a = "1" } }`,
-			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/nvidia.conf": "options nvidia a=0 b=1\n"})),
-			Says:  []string{"a=1 is wanted (node.hcl:1), /etc/modprobe.d/nvidia.conf:1 gives a=0 and is read last"},
+			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/zzz-nvidia.conf": "options nvidia a=0 b=1\n"})),
+			Says:  []string{"a=1 is wanted (node.hcl:1), /etc/modprobe.d/zzz-nvidia.conf:1 gives a=0 and is read last"},
 			Want: `
-				conflict kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
+				conflict kernel_module.option nvidia.a (/etc/modprobe.d/zzz-nvidia.conf:1)
 			`,
 			After: `
-				conflict kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
+				conflict kernel_module.option nvidia.a (/etc/modprobe.d/zzz-nvidia.conf:1)
 			`,
 		},
 		{
@@ -496,13 +512,29 @@ func TestOptions(t *testing.T) {
 				options   = { a = "1", c = "1" }
 				take_over = true
 			}`,
-			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/nvidia.conf": "options nvidia a=0 b=1\tc=0\noptions nvidia c=2\n"})),
-			Texts: map[string]string{"/etc/modprobe.d/nvidia.conf": "options nvidia b=1\n"},
+			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/zzz-nvidia.conf": "options nvidia a=0 b=1\tc=0\noptions nvidia c=2\n"})),
+			Texts: map[string]string{"/etc/modprobe.d/zzz-nvidia.conf": "options nvidia b=1\n"},
 			Want: `
-				!drift kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
-				!drift kernel_module.option nvidia.c (/etc/modprobe.d/nvidia.conf:2)
-				step write-file:/etc/modprobe.d/busbar.conf
-				step write-file:/etc/modprobe.d/nvidia.conf
+				!drift kernel_module.option nvidia.a (/etc/modprobe.d/zzz-nvidia.conf:1)
+				!drift kernel_module.option nvidia.c (/etc/modprobe.d/zzz-nvidia.conf:2)
+				step write-file:/etc/modprobe.d/zz-busbar.conf
+				step write-file:/etc/modprobe.d/zzz-nvidia.conf
+			`,
+		},
+		{
+			Name: "a package's file is hidden by a copy below /etc", Blocks: `kernel_module "dummy" {
+				boot      = "loaded"
+				options   = { numdummies = 2 }
+				take_over = true
+			}`,
+			Facts: plantest.Node(module("dummy", nil), modprobe(map[string]string{"/usr/lib/modprobe.d/zzz-systemd.conf": "blacklist dummy\noptions dummy numdummies=0\noptions bonding max_bonds=0\n"})),
+			Texts: map[string]string{"/etc/modprobe.d/zzz-systemd.conf": "options bonding max_bonds=0\n"},
+			Want: `
+				!drift kernel_module.boot dummy (/usr/lib/modprobe.d/zzz-systemd.conf:1)
+				!drift kernel_module.option dummy.numdummies (/usr/lib/modprobe.d/zzz-systemd.conf:2)
+				step write-file:/etc/modprobe.d/zz-busbar.conf
+				step write-file:/etc/modprobe.d/zzz-systemd.conf
+				step write-file:/etc/modules-load.d/busbar.conf
 			`,
 		},
 		{
@@ -510,12 +542,12 @@ func TestOptions(t *testing.T) {
 				options   = { a = "1" }
 				take_over = true
 			}`,
-			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/nvidia.conf": "options nvidia b=1 \\\n a=0\n"})),
+			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/zzz-nvidia.conf": "options nvidia b=1 \\\n a=0\n"})),
 			Want: `
-				conflict kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
+				conflict kernel_module.option nvidia.a (/etc/modprobe.d/zzz-nvidia.conf:1)
 			`,
 			After: `
-				conflict kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
+				conflict kernel_module.option nvidia.a (/etc/modprobe.d/zzz-nvidia.conf:1)
 			`,
 		},
 		{
@@ -525,7 +557,7 @@ func TestOptions(t *testing.T) {
 			}), modprobe(map[string]string{"/etc/modprobe.d/nvidia.conf": "options nvidia a=1 b_x=0x10 c=text d=1 e=on\n"})),
 			Want: `
 				ok kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
-				ok kernel_module.option nvidia.b-x (/etc/modprobe.d/nvidia.conf:1)
+				ok kernel_module.option nvidia.b_x (/etc/modprobe.d/nvidia.conf:1)
 				ok kernel_module.option nvidia.c (/etc/modprobe.d/nvidia.conf:1)
 				ok kernel_module.option nvidia.d (/etc/modprobe.d/nvidia.conf:1)
 				ok kernel_module.option nvidia.e (/etc/modprobe.d/nvidia.conf:1)
@@ -550,6 +582,9 @@ func TestValidate(t *testing.T) {
 		`kernel_module "a b" { state = "loaded" }`:                       1,
 		`kernel_module "nvidia" { options = { a = "1\n", b = "ok" } }`:   1,
 		`kernel_module "nvidia" { options = { NVreg = "\"A=1;B=2\"" } }`: 0,
+		`kernel_module "nvidia" { options = { NVreg = "a b" } }`:         0,
+		`kernel_module "nvidia" { options = { NVreg = "a \"b" } }`:       1,
+		`kernel_module "nvidia" { options = { NVreg = "\"a\" b=1" } }`:   1,
 	} {
 		if problems := (kernelmodule.Type{}).Validate(plantest.Blocks(t, types, text)[0]); len(problems) != want {
 			t.Errorf("%s: %v", text, problems)

@@ -50,7 +50,7 @@ func decode(b plan.Block) (c config, want map[string]limits.Value, problems []pl
 		problems = append(problems, plan.Problem{Summary: "cannot read the block", Detail: err.Error()})
 	}
 	for i, s := range c.Services {
-		c.Services[i] = UnitName(s)
+		c.Services[i] = plan.UnitName(s)
 	}
 	for _, item := range items {
 		v := b.Attributes[item]
@@ -76,14 +76,6 @@ func Parse(v cty.Value) (limits.Value, error) {
 	return limits.ParseValue(text)
 }
 
-// UnitName completes a service's name: slurmd is slurmd.service.
-func UnitName(name string) string {
-	if strings.Contains(name, ".") {
-		return name
-	}
-	return name + ".service"
-}
-
 // Validate finds values that are no limits or that no file can hold.
 func (Type) Validate(b plan.Block) []plan.Problem {
 	c, want, problems := decode(b)
@@ -99,8 +91,10 @@ func (Type) Validate(b plan.Block) []plan.Problem {
 		}
 	}
 	for _, s := range c.Services {
-		if strings.ContainsAny(s, "/ \t\n") {
-			problems = append(problems, plan.Problem{Attribute: "services", Summary: "not a unit name", Detail: fmt.Sprintf("%q holds a slash or a blank.", s)})
+		if err := plan.CheckUnitName(s); err != nil {
+			problems = append(problems, plan.Problem{Attribute: "services", Summary: "not a unit name", Detail: err.Error()})
+		} else if !strings.HasSuffix(s, ".service") {
+			problems = append(problems, plan.Problem{Attribute: "services", Summary: "not a service", Detail: s + " starts no process of its own that limits could be for."})
 		}
 	}
 	if len(want) == 0 && len(problems) == 0 && len(b.Withheld) == 0 {
@@ -205,7 +199,7 @@ func process(a *plan.Assessment, unit string, want map[string]limits.Value, fact
 		f, holds := judge(sink.Need(item, value), unit, p, in, v.Source())
 		if !holds {
 			short = append(short, sink.Need(item, value))
-			f.Fixable = !isBlocked
+			f.Fixable, f.By = !isBlocked, unit
 			if isBlocked {
 				f.Fix = "restart " + unit + " once this is settled: " + blocked.Summary
 			}
@@ -217,7 +211,7 @@ func process(a *plan.Assessment, unit string, want map[string]limits.Value, fact
 	}
 	a.Steps = append(a.Steps, plan.Step{
 		Phase: plan.PhaseServices, Target: unit, Effect: plan.ServiceRestart, Summary: "restart " + unit + " to get its new limits",
-		Requires: []string{sink.DropInsName, sink.ReloadedUnit(unit)}, Action: plan.RestartUnit{Unit: unit, Limits: short},
+		Requires: []string{sink.DropInProvided(unit), sink.ReloadedUnit(unit)}, Action: plan.RestartUnit{Unit: unit, Limits: short},
 	})
 }
 

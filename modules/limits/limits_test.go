@@ -84,7 +84,7 @@ func TestLimits(t *testing.T) {
 		{
 			Name: "limits.d is read after limits.conf", Blocks: logins,
 			Facts: plantest.Node(login(map[string]string{"/etc/security/limits.conf": "* - memlock unlimited\n", "/etc/security/limits.d/10-old.conf": "\n* - memlock 65536\n"})),
-			Says:  []string{"a login of any user gets memlock 67108864, wanted is unlimited"},
+			Says:  []string{"a login of any user but root gets memlock 67108864, wanted is unlimited"},
 			Want: `
 				!drift limits.login * memlock (/etc/security/limits.d/10-old.conf:2)
 				step write-file:/etc/security/limits.d/zz-busbar.conf
@@ -139,6 +139,37 @@ func TestLimits(t *testing.T) {
 			`,
 			After: `
 				unknown limits.login * memlock (/etc)
+			`,
+		},
+		{
+			Name: "an unlimited stack of others", Blocks: `limits "rdma" {
+				memlock  = "unlimited"
+				users    = ["*", "root"]
+				services = ["slurmd"]
+			}`,
+			Facts: plantest.Node(append(slurmd("unlimited", map[string]string{"/etc/systemd/system/slurmd.service.d/a.conf": "[Service]\nLimitMEMLOCK=infinity\nLimitSTACK=infinity\n"}, nil),
+				login(map[string]string{"/etc/security/limits.conf": "* - memlock unlimited\nroot - memlock unlimited\n* soft stack unlimited\n"}))...),
+			Says: []string{"a login of any user but root gets an unlimited stack", "slurmd.service starts with an unlimited stack", "set stack = 67108864 here"},
+			Want: `
+				ok limits.login * memlock (/etc/security/limits.conf:1)
+				ok limits.login root memlock (/etc/security/limits.conf:2)
+				ok limits.process slurmd.service memlock (/proc/812/limits)
+				ok limits.unit slurmd.service memlock (/etc/systemd/system/slurmd.service.d/a.conf:2)
+				drift warn limits.unlimited_stack * stack (/etc/security/limits.conf:3)
+				drift warn limits.unlimited_stack slurmd.service stack (/etc/systemd/system/slurmd.service.d/a.conf:3)
+			`,
+			After: `
+				drift warn limits.unlimited_stack * stack (/etc/security/limits.conf:3)
+				drift warn limits.unlimited_stack slurmd.service stack (/etc/systemd/system/slurmd.service.d/a.conf:3)
+			`,
+		},
+		{
+			Name: "another block has a wish for the stack", Blocks: `limits "rdma" { memlock = "unlimited" }
+				limits "threads" { stack = "unlimited" }`,
+			Facts: plantest.Node(login(map[string]string{"/etc/security/limits.conf": "* - memlock unlimited\n* - stack unlimited\n"})),
+			Want: `
+				ok limits.login * memlock (/etc/security/limits.conf:1)
+				ok limits.login * stack (/etc/security/limits.conf:2)
 			`,
 		},
 		{
@@ -455,9 +486,37 @@ func TestValidate(t *testing.T) {
 		`limits "x" { memlock = 0.5 }`:                            1,
 		"limits \"x\" {\nmemlock = 1\nusers = [\"a b\"]\n}":       1,
 		"limits \"x\" {\nmemlock = 1024\nservices = [\"a/b\"]\n}": 1,
+		"limits \"x\" {\nmemlock = 1024\nservices = [\"\", \"a\\tb\", \"@x\", \"ssh.socket\"]\n}":          4,
+		"limits \"x\" {\nmemlock = 1024\nservices = [\"slurmd\", \"my.daemon\", \"user@1000.service\"]\n}": 0,
+		"limits \"x\" {\nmemlock = 1024\nusers = [\"\"]\n}":                                                1,
+		`limits "x" { memlock = "18446744073709551616" }`:                                                  1,
 	} {
 		if problems := (limits.Type{}).Validate(plantest.Blocks(t, types, text)[0]); len(problems) != want {
 			t.Errorf("%s: %v", text, problems)
 		}
+	}
+}
+
+// TestRestartRequires: a service is not restarted for a drop-in that could not be written.
+func TestRestartRequires(t *testing.T) {
+	blocks := plantest.Blocks(t, types, `limits "rdma" {
+		memlock  = "unlimited"
+		users    = []
+		services = ["slurmd"]
+	}`)
+	first, _, _ := plantest.Settle(t, types, blocks, plantest.Node(slurmd("65536", nil, nil)...))
+	provided := map[string]bool{}
+	for _, s := range first.Steps {
+		for _, name := range s.Requires {
+			if !provided[name] {
+				t.Errorf("%s requires %q, which no step before it provides", s.ID, name)
+			}
+		}
+		for _, name := range s.Provides {
+			provided[name] = true
+		}
+	}
+	if len(first.Steps) != 3 {
+		t.Error(plantest.Summarize(first))
 	}
 }

@@ -95,7 +95,11 @@ func sentence(s string) string {
 	if s == "" {
 		return ""
 	}
-	return strings.ToUpper(s[:1]) + strings.TrimRight(s[1:], ".") + "."
+	s = strings.ToUpper(s[:1]) + strings.TrimRight(s[1:], ".")
+	if strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
 }
 
 // isEmptyList: an empty list behind = or ^ means every device.
@@ -140,7 +144,11 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	v := node.File.Get(facts, sink.NCCLPath)
 	if file, ok := v.Get(); ok {
-		a.Findings = append(a.Findings, lint(file.Text, version, settings, facts.Inventory)...)
+		after, err := sink.NCCLText(a.Contributions, file.Text)
+		if err != nil {
+			after = file.Text // the sink says why it is not written
+		}
+		a.Findings = append(a.Findings, lint(file.Text, after, version, facts.Inventory)...)
 	} else {
 		a.Findings = append(a.Findings, plan.Unread("nccl.lines", "what lines of others say", v))
 	}
@@ -165,9 +173,9 @@ func namedFile(key, p string, facts node.Facts) []plan.Finding {
 	return []plan.Finding{f}
 }
 
-// lint judges the lines of a file with what the inventory knows of the node. settings are
-// those that the block wants.
-func lint(text string, version ncclconf.Version, settings map[string]string, inv node.Inventory) []plan.Finding {
+// lint judges the lines of a file with what the inventory knows of the node. after is the
+// file as it will be.
+func lint(text, after string, version ncclconf.Version, inv node.Inventory) []plan.Finding {
 	env := ncclconf.Env{}
 	if devices, ok := inv.RDMA.Get(); ok && len(devices) > 0 {
 		for _, d := range devices {
@@ -182,21 +190,32 @@ func lint(text string, version ncclconf.Version, settings map[string]string, inv
 	severities := map[ncclconf.Severity]plan.Severity{ncclconf.Error: plan.Error, ncclconf.Warn: plan.Warning, ncclconf.Info: plan.Info}
 	lines := strings.Split(text, "\n")
 	var findings []plan.Finding
-	for _, r := range ncclconf.Lint(text, version, env) {
+	now, then := ncclconf.Lint(text, version, env), ncclconf.Lint(after, version, env)
+	for _, r := range now {
 		f := plan.Finding{
 			ID: r.ID, Target: r.Key, Status: plan.Drift, Severity: severities[r.Severity],
 			Summary: r.Text, Fix: r.Fix, Source: node.Source{Path: sink.NCCLPath, Line: r.Line},
 		}
 		if r.Line > 0 && r.Line <= len(lines) {
-			f.Found = strings.TrimSuffix(lines[r.Line-1], "\r")
+			f.Found = lines[r.Line-1]
 		}
-		if _, ours := settings[r.Key]; ours && f.Severity == plan.Error && r.ID != "nccl.duplicate" {
-			// busbar's block wins over the line, which then does no harm. (A duplicate stays one.)
+		if r.Severity == ncclconf.Error && !stays(r, now, then) {
 			f.Fixable, f.By, f.Effect = true, sink.NCCLPath, plan.Live
 		}
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// stays reports whether an error is still there in the remarks on the file as it will be:
+// the same one, or one of its kind that it hid (lines that end in a carriage return are told once).
+func stays(r ncclconf.Remark, now, then []ncclconf.Remark) bool {
+	same := func(o ncclconf.Remark) func(ncclconf.Remark) bool {
+		return func(x ncclconf.Remark) bool { return x.Severity == ncclconf.Error && x.ID == o.ID && x.Key == o.Key }
+	}
+	return slices.ContainsFunc(then, func(o ncclconf.Remark) bool {
+		return o.Severity == ncclconf.Error && o.ID == r.ID && (o.Key == r.Key || !slices.ContainsFunc(now, same(o)))
+	})
 }
 
 // userFiles finds what wins over the file: ~/.nccl.conf and the environment.

@@ -57,7 +57,7 @@ func TestSettings(t *testing.T) {
 			Texts: map[string]string{sink.NCCLPath: begin + "NCCL_IB_TIMEOUT=22\n" + end + "A=1\r\nX=1"},
 			Want: `
 				drift nccl.crlf A (/etc/nccl.conf:1)
-				drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:3)
+				!drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:3)
 				drift info nccl.foreign_variable A (/etc/nccl.conf:1)
 				drift info nccl.foreign_variable X (/etc/nccl.conf:4)
 				!drift nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf:2)
@@ -78,7 +78,33 @@ func TestSettings(t *testing.T) {
 				step write-file:/etc/nccl.conf
 			`,
 			After: `
-				drift info nccl.duplicate NCCL_SOCKET_IFNAME (/etc/nccl.conf:4)
+				drift info nccl.repeated NCCL_SOCKET_IFNAME (/etc/nccl.conf:4)
+			`,
+		},
+		{
+			Name: "carriage returns stay in other lines", Blocks: `nccl { settings = { NCCL_SOCKET_IFNAME = "eth0" } }`,
+			Facts: plantest.Node(file("NCCL_SOCKET_IFNAME=eth0\r\nNCCL_NET_PLUGIN=aws\r\n")),
+			Says:  []string{`and 2 lines end in one: "NCCL_SOCKET_IFNAME" is "eth0\r"`},
+			Want: `
+				drift nccl.crlf NCCL_SOCKET_IFNAME (/etc/nccl.conf:1)
+				!drift nccl.setting NCCL_SOCKET_IFNAME (/etc/nccl.conf:1)
+				step write-file:/etc/nccl.conf
+			`,
+			After: `
+				drift nccl.crlf NCCL_NET_PLUGIN (/etc/nccl.conf:5)
+				drift info nccl.repeated NCCL_SOCKET_IFNAME (/etc/nccl.conf:4)
+			`,
+		},
+		{
+			Name: "busbar's block wins over lines that contradict each other", Blocks: timeout, Facts: plantest.Node(file("NCCL_IB_TIMEOUT=18\nNCCL_IB_TIMEOUT=20\n")),
+			Want: `
+				!drift nccl.duplicate NCCL_IB_TIMEOUT (/etc/nccl.conf:2)
+				!drift nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf:1)
+				step write-file:/etc/nccl.conf
+			`,
+			After: `
+				drift warn nccl.shadowed NCCL_IB_TIMEOUT (/etc/nccl.conf:4)
+				drift warn nccl.shadowed NCCL_IB_TIMEOUT (/etc/nccl.conf:5)
 			`,
 		},
 		{
@@ -219,6 +245,20 @@ func TestSettings(t *testing.T) {
 			`,
 		},
 	})
+}
+
+// TestFound: a carriage return that belongs to a value is not hidden.
+func TestFound(t *testing.T) {
+	blocks := plantest.Blocks(t, types, `nccl { settings = { NCCL_SOCKET_IFNAME = "eth0" } }`)
+	p := plantest.Planner(types).Plan(blocks, plantest.Node(file("NCCL_SOCKET_IFNAME=eth0\r\n")))
+	for _, f := range p.Findings {
+		if f.Found != "NCCL_SOCKET_IFNAME=eth0\r" {
+			t.Errorf("%s: found %q", f.ID, f.Found)
+		}
+	}
+	if len(p.Findings) == 0 {
+		t.Error("nothing was found")
+	}
 }
 
 func TestNames(t *testing.T) {

@@ -39,14 +39,6 @@ type config struct {
 
 func (c config) masked() bool { return c.Masked != nil && *c.Masked }
 
-// unitName completes a label: slurmd is slurmd.service.
-func unitName(label string) string {
-	if strings.Contains(label, ".") {
-		return label
-	}
-	return label + ".service"
-}
-
 // Validate finds a masked unit that is to run, and a block that asks for nothing.
 func (Type) Validate(b plan.Block) []plan.Problem {
 	var c config
@@ -54,8 +46,8 @@ func (Type) Validate(b plan.Block) []plan.Problem {
 		return []plan.Problem{{Summary: "cannot read the block", Detail: err.Error()}}
 	}
 	var problems []plan.Problem
-	if strings.ContainsAny(b.Label, "/ \t\n") {
-		problems = append(problems, plan.Problem{Summary: "not a unit name", Detail: fmt.Sprintf("%q holds a slash or a blank.", b.Label)})
+	if err := plan.CheckUnitName(plan.UnitName(b.Label)); err != nil {
+		problems = append(problems, plan.Problem{Summary: "not a unit name", Detail: err.Error()})
 	}
 	if c.masked() {
 		for name, v := range map[string]*bool{"active": c.Active, "enabled": c.Enabled} {
@@ -72,14 +64,14 @@ func (Type) Validate(b plan.Block) []plan.Problem {
 
 // Queries is the unit.
 func (Type) Queries(b plan.Block, _ node.Inventory) []node.Query {
-	return []node.Query{node.Unit.Query(unitName(b.Label))}
+	return []node.Query{node.Unit.Query(plan.UnitName(b.Label))}
 }
 
 // Assess judges the unit at boot and now.
 func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	var c config
 	var a plan.Assessment
-	unit := unitName(b.Label)
+	unit := plan.UnitName(b.Label)
 	contribute(&a, b, unit)
 	if err := b.Decode(&c); err != nil {
 		a.Findings = append(a.Findings, plan.Finding{ID: "service.config", Status: plan.Undetermined, Summary: err.Error()})

@@ -47,7 +47,8 @@ func decode(b plan.Block) (name, value, apply string, known bool, err error) {
 	if value, err = plan.ScalarText(v); err != nil {
 		return name, "", apply, false, err
 	}
-	return name, value, apply, true, sysctld.Setting{Name: name, Value: value}.Validate()
+	err = sysctld.Setting{Name: name, Value: value}.Validate()
+	return name, sysctld.Blanks(value), apply, true, err
 }
 
 // Validate finds a label that names no parameter, and a value that is none.
@@ -88,6 +89,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, f)
 		return a
 	}
+	got = sysctld.Blanks(got)
 	f := plan.Finding{
 		ID: "sysctl.running", Target: name, Status: plan.OK, Want: want, Found: got, Running: got, Source: v.Source(),
 		Effect: plan.Live, Summary: fmt.Sprintf("%s is %s", name, got),

@@ -100,6 +100,17 @@ func TestParameter(t *testing.T) {
 			`,
 		},
 		{
+			Name: "tabs are shown as blanks", Blocks: `sysctl "net.ipv4.ip_local_port_range" { value = "1024\t65000" }`,
+			Facts: plantest.Node(running("net.ipv4.ip_local_port_range", "32768\t60999"), files(map[string]string{"/etc/sysctl.d/a.conf": "net.ipv4.ip_local_port_range = 1\t2\n"})),
+			Says:  []string{"is 32768 60999, wanted is 1024 65000", "is set to 1 2 at boot by /etc/sysctl.d/a.conf:1"},
+			Want: `
+				!drift sysctl.boot net.ipv4.ip_local_port_range (/etc/sysctl.d/a.conf:1)
+				!drift sysctl.running net.ipv4.ip_local_port_range (/proc/sys/net.ipv4.ip_local_port_range)
+				step write-file:/etc/sysctl.d/zz-busbar.conf
+				step set-sysctl:net.ipv4.ip_local_port_range
+			`,
+		},
+		{
 			Name: "two blocks agree, however they spell it", Blocks: `sysctl "kernel.numa_balancing" { value = 0 }
 				sysctl "kernel/numa_balancing" { value = "0" }`,
 			Facts: plantest.Node(running(numa, "1")),

@@ -76,6 +76,68 @@ func TestFileLists(t *testing.T) {
 	})
 }
 
+// A link to a device, or in a tree into what only a running system has, is neither an absent
+// file nor an empty one, whether the tree has something there or not. A mask of others is
+// empty, and busbar's own file cannot be masked.
+func TestLinksToDevices(t *testing.T) {
+	links := map[string]string{
+		"etc/nccl.conf":                 "-> /dev/null",
+		"etc/zero":                      "-> ../dev/zero",
+		"etc/chain":                     "-> nccl.conf",
+		"etc/run":                       "-> /run/x",
+		"etc/proc":                      "-> /proc/self/x",
+		"etc/sysctl.d/10-mask.conf":     "-> /dev/null",
+		"etc/sysctl.d/20-chain.conf":    "-> ../nccl.conf",
+		"etc/sysctl.d/30-zero.conf":     "-> /dev/zero",
+		"etc/sysctl.d/zz-busbar.conf":   "-> /dev/null",
+		"etc/modprobe.d/zz-busbar.conf": "-> /dev/null",
+		"etc/systemd/system/a.service.d/zz-busbar.conf":   "-> /dev/null",
+		"etc/systemd/system/b.service":                    "-> ../../../dev/null",
+		"etc/default/grub.d/zz-busbar.cfg":                "-> /dev/null",
+		"etc/security/limits.d":                           "-> /dev",
+		"etc/default/grub":                                "",
+		"usr/sbin/update-grub":                            "",
+		"etc/systemd/system/multi-user.target.wants/link": "-> /dev/null",
+	}
+	filled := map[string]string{"dev/null": "x", "dev/zero": "x", "run/x": "x", "proc/self/x": "x"}
+	for name, root := range map[string]string{"nothing there": tree(t, links), "files there": tree(t, links, filled)} {
+		t.Run(name, func(t *testing.T) {
+			r := New(Options{Root: root})
+			for file, target := range map[string]string{
+				"/etc/nccl.conf": "/dev/null", "/etc/zero": "/dev/zero", "/etc/chain": "/dev/null", "/etc/run": "/run/x", "/etc/proc": "/proc/self/x",
+			} {
+				if v := get(t, r, node.File, file); v.Reason() != "is a link to "+target {
+					t.Errorf("%s: %+v, %q", file, v, v.Reason())
+				}
+			}
+			known(t, get(t, r, node.SysctlFiles, ""), []confdir.File{
+				{Path: "/etc/sysctl.d/10-mask.conf"},
+				{Path: "/etc/sysctl.d/20-chain.conf"},
+				{Path: "/etc/sysctl.d/30-zero.conf", Reason: "is a link to /dev/zero"},
+				{Path: "/etc/sysctl.d/zz-busbar.conf", Reason: "is a link to /dev/null"},
+			})
+			known(t, get(t, r, node.ModprobeFiles, ""), []confdir.File{{Path: "/etc/modprobe.d/zz-busbar.conf", Reason: "is a link to /dev/null"}})
+			known(t, get(t, r, node.OwnedDropIns, ""), []confdir.File{{Path: "/etc/systemd/system/a.service.d/zz-busbar.conf", Reason: "is a link to /dev/null"}})
+			unknownAs(t, get(t, r, node.LimitsFiles, ""), "/etc/security/limits.d: is a link to /dev")
+			if unit, ok := get(t, r, node.Unit, "b.service").Get(); !ok || unit.File != "masked" {
+				t.Errorf("%+v", unit)
+			}
+			boot, _ := get(t, r, node.Boot, "").Get()
+			if want := (confdir.File{Path: "/etc/default/grub.d/zz-busbar.cfg", Reason: "is a link to /dev/null"}); len(boot.Defaults) != 2 || boot.Defaults[1] != want {
+				t.Errorf("%+v", boot.Defaults)
+			}
+		})
+	}
+	// This machine has devices, and files in /run that are read through links.
+	dir := t.TempDir()
+	must(t, os.Symlink("/dev/null", dir+"/null"))
+	must(t, os.Symlink("/dev/no-such-device", dir+"/absent"))
+	must(t, os.Symlink("/proc/sys/kernel/ostype", dir+"/proc"))
+	unknownAs(t, get(t, New(Options{}), node.File, dir+"/null"), "is a link to /dev/null")
+	unknownAs(t, get(t, New(Options{}), node.File, dir+"/absent"), "is a link to /dev/no-such-device")
+	known(t, get(t, New(Options{}), node.File, dir+"/proc"), node.FileState{Exists: true, Text: "Linux\n"})
+}
+
 func TestNCCLUserFiles(t *testing.T) {
 	files := map[string]string{
 		"root/.nccl.conf":   "NCCL_DEBUG=INFO\n",
@@ -205,7 +267,7 @@ short line
 	known(t, ask(t, root, node.Mount, "/run"), node.MountState{Point: "/run", Type: "tmpfs"})
 	known(t, ask(t, root, node.Mount, "/running"), node.MountState{Point: "/", Type: "ext4"})
 	known(t, ask(t, root, node.Mount, "/var/lib x/f"), node.MountState{Point: "/var/lib x", Type: "xfs", ReadOnly: true})
-	known(t, ask(t, root, node.Mount, "/etc/modprobe.d/busbar.conf"), node.MountState{Point: "/nix/store", Type: "ext4", ReadOnly: true})
+	known(t, ask(t, root, node.Mount, "/etc/modprobe.d/zz-busbar.conf"), node.MountState{Point: "/nix/store", Type: "ext4", ReadOnly: true})
 	known(t, ask(t, root, node.Mount, "/opt/x"), node.MountState{Point: "/opt", Type: "xfs"})
 	unknownAs(t, ask(t, tree(t), node.Mount, "/etc"), "no such file")
 	if v := get(t, New(Options{}), node.Mount, "/proc/self"); v.IsKnown() {
@@ -293,7 +355,7 @@ func TestCases(t *testing.T) {
 		})
 	})
 	t.Run("nixos-readonly-etc", func(t *testing.T) {
-		known(t, ask(t, filepath.Join(dir, "nixos-readonly-etc"), node.Mount, "/etc/modprobe.d/busbar.conf"),
+		known(t, ask(t, filepath.Join(dir, "nixos-readonly-etc"), node.Mount, "/etc/modprobe.d/zz-busbar.conf"),
 			node.MountState{Point: "/", Type: "ext4", Immutable: "NixOS"})
 	})
 	grubs, err := filepath.Glob(filepath.Join(dir, "grub-*/etc/default/grub"))

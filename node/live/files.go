@@ -72,13 +72,27 @@ func (f files) resolveLink(p string) (string, error) {
 	return filepath.Join(dir, path.Base(p)), err
 }
 
-func isRunningState(p string) bool {
-	for _, dir := range []string{"/proc", "/sys", "/dev", "/run"} {
-		if p == dir || strings.HasPrefix(p, dir+"/") {
-			return true
-		}
+// kernelDirs are the directories that the kernel fills.
+var kernelDirs = []string{"/proc", "/sys", "/dev"}
+
+func isRunningState(p string) bool { return inAny(p, kernelDirs...) || inAny(p, "/run") }
+
+func inAny(p string, dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") })
+}
+
+// away is where p's links lead when that is no place for files: a device, or, as far as it
+// is not read, what only a running system has. Else it is empty.
+func (f files) away(p string) string {
+	if inAny(p, kernelDirs...) {
+		return ""
 	}
-	return false
+	target, err := securejoin.SecureJoin("/"+f.root, p)
+	target = strings.TrimPrefix(target, f.root)
+	if err != nil || !isRunningState(target) || f.running && !inAny(target, kernelDirs...) {
+		return ""
+	}
+	return target
 }
 
 // open opens a regular file for reading. Anything else is refused unopened: a
@@ -89,10 +103,16 @@ func (f files) open(p string) (int, unix.Stat_t, error) {
 	if err != nil {
 		return -1, st, err
 	}
-	if err := retry(func() error { return unix.Stat(host, &st) }); err != nil {
-		return -1, st, err
+	err = retry(func() error { return unix.Stat(host, &st) })
+	if err == nil {
+		err = regular(st)
 	}
-	if err := regular(st); err != nil {
+	if err != nil || f.root != "" {
+		if away := f.away(p); away != "" {
+			err = refusal("is a link to " + away)
+		}
+	}
+	if err != nil {
 		return -1, st, err
 	}
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
@@ -255,6 +275,9 @@ func (f files) entries(p string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if away := f.away(p); f.root != "" && away != "" {
+		return nil, refusal("is a link to " + away)
+	}
 	d, err := os.OpenFile(host, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -319,8 +342,8 @@ func (f files) exists(p string) bool {
 
 // fragments reads the files of conf.d directories whose names end in one of the suffixes.
 // Absent directories are empty; one that cannot be listed is an error. Hidden
-// files and directories are no fragments. A fragment that is a link to
-// /dev/null or to nowhere reads as empty, and still hides its namesakes.
+// files and directories are no fragments. A fragment of others that is a link to /dev/null,
+// or any to nowhere, reads as empty, and still hides its namesakes.
 func (f files) fragments(dirs []string, suffixes ...string) ([]confdir.File, error) {
 	list := []confdir.File{}
 	for _, dir := range dirs {
@@ -358,11 +381,18 @@ func (f files) fragment(p string) (confdir.File, error) {
 		return confdir.File{Path: p, Text: s}, nil
 	}
 	if st, lerr := f.lstat(p); lerr == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		if target, _ := f.readlink(p); target == os.DevNull || absent(err) {
+		if absent(err) || f.away(p) == os.DevNull && !owned(p) {
 			return confdir.File{Path: p}, nil
 		}
 	}
 	return confdir.File{Path: p, Reason: reason(err)}, err
+}
+
+// owned tells busbar's own fragments. One that is masked is not just empty: nothing can be
+// written there.
+func owned(p string) bool {
+	base := path.Base(p)
+	return base == "busbar.conf" || strings.HasPrefix(base, "zz-busbar.")
 }
 
 // present reads those of paths that exist.

@@ -218,11 +218,17 @@ func (b *bootAssessor) unparsable(err *grub.SyntaxError) {
 func (b *bootAssessor) finding(c plan.Contribution) plan.Finding {
 	f := plan.Finding{
 		ID: "boot_args.next_boot", Address: c.Address, Target: argument(c), Status: plan.OK, Effect: plan.Reboot,
-		Want: argument(c), Summary: argument(c) + " is on the kernel's command line, now and at the next boot",
+		Want: argument(c), Summary: argument(c) + " is in force, now and at the next boot",
+	}
+	if b.facts.Inventory.RootDirectory {
+		f.Summary = argument(c) + " is in force at the next boot"
 	}
 	if c.Value == absentArg {
 		f.Want = "no " + c.Key
 		f.Summary = c.Key + " is not on the kernel's command line, now or at the next boot"
+		if b.facts.Inventory.RootDirectory {
+			f.Summary = c.Key + " is not on the kernel's command line at the next boot"
+		}
 	}
 	return f
 }
@@ -360,14 +366,18 @@ func (b *bootAssessor) with(args []string) *grub.Defaults {
 	return d
 }
 
+// asked evaluates the defaults with a fragment that asks for a contribution.
+func (b *bootAssessor) asked(c plan.Contribution) *grub.Defaults {
+	if c.Value == absentArg {
+		return b.with(nil)
+	}
+	return b.with([]string{c.Value})
+}
+
 // blame finds what of others keeps a contribution from taking effect although the
 // fragment asks for it; nil when nothing does.
 func (b *bootAssessor) blame(c plan.Contribution) *node.Source {
-	var args []string
-	if c.Value != absentArg {
-		args = []string{c.Value}
-	}
-	d := b.with(args)
+	d := b.asked(c)
 	if inForce(c, lineOf(d)) {
 		return nil
 	}
@@ -395,6 +405,7 @@ func (b *bootAssessor) judge(i int) {
 		next = next && inForce(c, line.Args)
 	}
 	f.Found = f.NextBoot
+	inDefaults := inForce(c, lineOf(b.state.Defaults))
 	now := b.facts.Inventory.RootDirectory || b.runningKnown && inForce(c, b.running)
 	if b.runningKnown {
 		f.Running = found(c, b.running)
@@ -402,6 +413,7 @@ func (b *bootAssessor) judge(i int) {
 	switch {
 	case blame != nil:
 		f.Status, f.ID, f.Source = plan.Conflict, "boot_args.overridden", *blame
+		f.Found = found(c, lineOf(b.asked(c))) // by that line, whether or not update-grub has run since
 		f.Summary = fmt.Sprintf("%s is wanted (%s), and %s undoes it", f.Want, c.Origin, blame)
 		f.Fix = "change that line if its owner agrees, or set take_over = true"
 		if c.TakeOver {
@@ -417,13 +429,22 @@ func (b *bootAssessor) judge(i int) {
 			f.Summary += fmt.Sprintf(": %s replaces the value that had it", at)
 		}
 		if !b.boot.UpdateGrub {
-			b.withoutUpdateGRUB(&f)
+			b.withoutUpdateGRUB(&f, c, inDefaults)
 		}
 		if f.Fixable {
 			b.expect(c)
 		}
+	case !b.boot.UpdateGrub && b.facts.Inventory.RootDirectory && !b.state.Generated:
+		b.withoutUpdateGRUB(&f, c, inDefaults)
+	case !inDefaults && (b.boot.UpdateGrub || b.facts.Inventory.RootDirectory):
+		f.Status, f.Fixable, f.By, f.Found = plan.Drift, true, b.writtenIn(c), found(c, lineOf(b.state.Defaults))
+		f.Summary = argument(c) + " is in force at the next boot and gone when update-grub runs: GRUB's defaults do not bring it"
+		if c.Value == absentArg {
+			f.Summary = argument(c) + " is not on the next boot's command line and back when update-grub runs: GRUB's defaults bring it"
+		}
+		b.expect(c)
 	case !b.runningKnown && !b.facts.Inventory.RootDirectory:
-		f = plan.Unread(f.ID, "the running kernel's command line", node.CommandLine.Get(b.facts, ""))
+		f = plan.Unread(f.ID, argument(c)+": the running kernel's command line", node.CommandLine.Get(b.facts, ""))
 		f.Address, f.Target = c.Address, argument(c)
 	case !now:
 		b.expect(c)
@@ -449,17 +470,32 @@ func (b *bootAssessor) droppedAt(c plan.Contribution) (at node.Source) {
 	return at
 }
 
-// withoutUpdateGRUB: the fragment can be written, the entries cannot be made.
-func (b *bootAssessor) withoutUpdateGRUB(f *plan.Finding) {
-	if b.facts.Inventory.RootDirectory {
-		f.Status, f.Tolerated = plan.Deferred, true
-		f.Fixable = bootArgsFile.text(b.boot.Defaults) != grub.Fragment(b.own)
+// withoutUpdateGRUB: the defaults can be changed, the entries cannot be made of them. In
+// a directory tree that is left to whoever runs update-grub in it.
+func (b *bootAssessor) withoutUpdateGRUB(f *plan.Finding, c plan.Contribution, inDefaults bool) {
+	switch {
+	case !b.facts.Inventory.RootDirectory:
+		f.Status, f.Fixable = plan.Unsupported, false
+		f.Summary += ", and there is no update-grub to change that"
+		f.Fix = "install grub2-common"
+	case inDefaults:
+		f.Status, f.Tolerated, f.Fixable, f.By = plan.Deferred, true, false, ""
+		f.Summary = argument(c) + " is in GRUB's defaults, which take effect when update-grub runs in this root"
+		if c.Value == absentArg {
+			f.Summary = argument(c) + " is not in GRUB's defaults, which take effect when update-grub runs in this root"
+		}
+	default:
 		f.Summary += "; the fragment takes effect when update-grub runs in this root"
-		return
+		f.By = b.writtenIn(c)
 	}
-	f.Status, f.Fixable = plan.Unsupported, false
-	f.Summary += ", and there is no update-grub to change that"
-	f.Fix = "install grub2-common"
+}
+
+// writtenIn is the file that changes so that the defaults bring a contribution.
+func (b *bootAssessor) writtenIn(c plan.Contribution) string {
+	if bad := b.against(c, b.state.Defaults); c.TakeOver && len(bad) > 0 {
+		return bad[0].File
+	}
+	return bootArgsFile.path
 }
 
 // MarkerWord is how the marker has a contribution: the argument, behind a minus sign when it
@@ -519,6 +555,7 @@ func (b *bootAssessor) lints() {
 			Status: plan.Drift, Severity: severity, Summary: l.Text, Source: node.Source{Path: l.File, Line: l.Line},
 		})
 	}
+	b.ignored()
 	seen, told := map[string]bool{}, map[string]bool{}
 	for _, a := range b.running {
 		if seen[a.Text] && !told[a.Text] && cmdline.RuleOf(a.Key) != cmdline.Repeat {
@@ -530,6 +567,31 @@ func (b *bootAssessor) lints() {
 			})
 		}
 		seen[a.Text] = true
+	}
+}
+
+// ignored are arguments that no kernel acts on and that no contribution speaks of.
+func (b *bootAssessor) ignored() {
+	line, at := b.running, node.CommandLine.Get(b.facts, "").Source()
+	if !b.runningKnown {
+		line, at = b.state.Lines[0].Args, b.state.Lines[0].Source
+	}
+	spoken := slices.ContainsFunc(b.contributions, func(c plan.Contribution) bool {
+		return len(cmdline.Ignored(cmdline.Parse(argument(c)))) > 0
+	})
+	for _, n := range cmdline.Ignored(line) {
+		if spoken {
+			break
+		}
+		for _, t := range tokens(b.state.Defaults) {
+			if t.Arg == n.Arg {
+				at = node.Source{Path: t.File, Line: t.Line}
+			}
+		}
+		b.Findings = append(b.Findings, plan.Finding{
+			ID: "boot_args.no_op", Address: BootArgsName, Target: n.Arg, Status: plan.Drift, Severity: plan.Warning,
+			Found: n.Arg, Source: at, Summary: n.Arg + ": " + n.Text, Fix: "take it out of where it comes from",
+		})
 	}
 }
 

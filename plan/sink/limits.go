@@ -87,6 +87,9 @@ func (Limits) Assess(contributions []plan.Contribution, facts node.Facts) plan.A
 			f.Summary = fmt.Sprintf("a login of %s gets %s %s, wanted is %s", userWords(user), item, f.Found, want)
 		}
 		a.Findings = append(a.Findings, f)
+		if stack, _ := limits.Effective(now, user, "stack"); wantsMemlockOnly(contributions, user, item) && isUnlimited(stack.Soft) {
+			a.Findings = append(a.Findings, unlimitedStack(c, LimitKey(user, "stack"), "a login of "+userWords(user)+" gets", stack.Soft))
+		}
 	}
 	limitsFile.ensure(&a, addresses(contributions), files, limits.Render(slices.Compact(entries)))
 	return limitsPlace.allow(a, facts)
@@ -99,7 +102,7 @@ func limitEntries(files []confdir.File) []limits.Entry {
 
 func userWords(user string) string {
 	if user == "*" {
-		return "any user"
+		return "any user but root"
 	}
 	return user
 }
@@ -134,6 +137,25 @@ func limitWords(l limits.Limit, fallback node.Source) (string, node.Source) {
 		return soft, source
 	}
 	return fmt.Sprintf("soft %s, hard %s", soft, hard), source
+}
+
+// wantsMemlockOnly: the item is memlock, and nobody has a wish for the stack of the same user
+// or unit.
+func wantsMemlockOnly(contributions []plan.Contribution, whose, item string) bool {
+	return item == "memlock" && !slices.ContainsFunc(contributions, func(c plan.Contribution) bool { return c.Key == whose+" stack" })
+}
+
+func isUnlimited(b limits.Bound) bool { return b.Set && b.Value == limits.Unlimited }
+
+// unlimitedStack warns of what others set for those who are to lock memory, which is to say
+// for jobs that use NCCL (NCCL's troubleshooting guide, "Stack size").
+func unlimitedStack(c plan.Contribution, target, who string, b limits.Bound) plan.Finding {
+	return plan.Finding{
+		ID: "limits.unlimited_stack", Address: c.Address, Target: target, Status: plan.Drift, Severity: plan.Warning,
+		Want: "a limit", Found: b.Value.String(), Source: node.Source{Path: b.File, Line: b.Line},
+		Summary: who + " an unlimited stack, with which NCCL before 2.28 starts helper threads that have 2 MiB",
+		Fix:     "set stack = 67108864 here, or see to it that jobs use NCCL 2.28 or later",
+	}
 }
 
 // DropInsName is the name of the sink DropIns.
@@ -294,6 +316,9 @@ func assessUnit(unit string, contributions []plan.Contribution, own []confdir.Fi
 			f.Summary = fmt.Sprintf("%s starts with %s %s, wanted is %s", unit, item, f.Found, want)
 		}
 		a.Findings = append(a.Findings, f)
+		if stack, _ := limits.EffectiveUnit(nowAssignments, "stack"); wantsMemlockOnly(contributions, unit, item) && isUnlimited(stack.Soft) {
+			a.Findings = append(a.Findings, unlimitedStack(c, DropInKey(unit, "stack"), unit+" starts with", stack.Soft))
+		}
 	}
 	file.ensure(a, addresses(contributions), own, limits.RenderUnit(slices.Compact(assignments)))
 	outdated := state.NeedReload && !facts.Inventory.RootDirectory
@@ -303,7 +328,7 @@ func assessUnit(unit string, contributions []plan.Contribution, own []confdir.Fi
 	if (len(a.Steps) > 0 || outdated) && state.Active.IsKnown() {
 		a.Steps = append(a.Steps, plan.Step{
 			Addresses: addresses(contributions), Phase: plan.PhaseServices, Target: unit, Effect: plan.Live,
-			Summary: "have systemd read the files of " + unit, Requires: []string{DropInsName}, Provides: []string{ReloadedUnit(unit)},
+			Summary: "have systemd read the files of " + unit, Requires: []string{DropInProvided(unit)}, Provides: []string{ReloadedUnit(unit)},
 			Action: plan.ReloadUnits{Units: []string{unit}},
 		})
 	}

@@ -32,14 +32,16 @@ func BlacklistKey(module string) string { return "blacklist " + module }
 // always Absent.
 func InstallKey(module string) string { return "install " + module }
 
-// OptionKey is the key of a module's parameter; its value is the parameter's, quotes
-// included.
-func OptionKey(module, parameter string) string { return "options " + module + " " + parameter }
+// OptionKey is the key of a module's parameter, in whose name - and _ are equal; its value
+// is the parameter's, quotes included.
+func OptionKey(module, parameter string) string {
+	return "options " + module + " " + strings.ReplaceAll(parameter, "-", "_")
+}
 
-// The owned file's name is the one that a site expects; a file that sorts later and
-// gives the same parameter wins over it and is a conflict.
+// The owned file sorts after what distributions and packages bring (systemd.conf,
+// nvidia.conf): of a parameter given twice the last one counts.
 var modprobeFile = owned{
-	sink: ModprobeName, path: "/etc/modprobe.d/busbar.conf",
+	sink: ModprobeName, path: "/etc/modprobe.d/zz-busbar.conf",
 	list: node.ModprobeFiles.Query(""), effect: plan.Live,
 }
 

@@ -111,10 +111,29 @@ func (ModulesLoad) Assess(contributions []plan.Contribution, facts node.Facts) p
 			}
 		}
 		a.Findings = append(a.Findings, f)
+		if c.Value == LoadAtBoot {
+			a.Findings = append(a.Findings, repeated(c, foreign)...)
+		}
 	}
 	a.Steps = edits.steps(files, modulesLoadFile)
 	modulesLoadFile.ensure(&a, addresses(contributions), files, modprobe.RenderModulesLoad(load))
 	return modulesLoadPlace.allow(a, facts)
+}
+
+// repeated says that a file has a module on several lines, as one that a script appends to at
+// every run.
+func repeated(c plan.Contribution, at []modprobe.Origin) []plan.Finding {
+	for i, o := range at[min(1, len(at)):] {
+		if o.File != at[i].File {
+			continue
+		}
+		return []plan.Finding{{
+			ID: "kernel_module.repeated_line", Address: c.Address, Target: c.Key, Status: plan.Drift, Severity: plan.Info,
+			Source:  node.Source{Path: o.File, Line: o.Line},
+			Summary: fmt.Sprintf("%s names %s on line %d already; once is enough, more does no harm", o.File, c.Key, at[i].Line),
+		}}
+	}
+	return nil
 }
 
 // obstacle is a line of modprobe.d that keeps a module out at boot.

@@ -3,7 +3,6 @@ package sink
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"busbar/internal/ncclconf"
 	"busbar/node"
@@ -44,25 +43,14 @@ func (NCCL) Assess(contributions []plan.Contribution, facts node.Facts) plan.Ass
 	if err != nil {
 		return unread(contributions, id, "which part of the file is busbar's", node.Unknown[string](err.Error(), node.Source{Path: NCCLPath}))
 	}
-	wanted := make([]ncclconf.Setting, 0, len(contributions))
-	for _, c := range contributions {
-		wanted = append(wanted, ncclconf.Setting{Key: c.Key, Value: c.Value})
-	}
-	wanted = slices.Compact(wanted)
-
 	var a plan.Assessment
-	foreign := ncclTakeOver(contributions, theirs)
-	missing := ncclconf.Missing(foreign, wanted, ncclconf.Version{})
+	want, err := NCCLText(contributions, file.Text)
+	if err != nil {
+		return unread(contributions, id, "how to write the file", node.Unknown[string](err.Error(), node.Source{Path: NCCLPath}))
+	}
 	now := ncclconf.Parse(file.Text, ncclconf.Version{})
 	for _, c := range contributions {
 		a.Findings = append(a.Findings, ncclFinding(id, c, now))
-	}
-	want := foreign
-	if len(missing) > 0 {
-		want, err = ncclconf.Apply(foreign, missing)
-		if err != nil {
-			return unread(contributions, id, "how to write the file", node.Unknown[string](err.Error(), node.Source{Path: NCCLPath}))
-		}
 	}
 	if want == file.Text {
 		return a
@@ -76,21 +64,38 @@ func (NCCL) Assess(contributions []plan.Contribution, facts node.Facts) plan.Ass
 		})
 	}
 	write := plan.WriteFile{Path: NCCLPath, Text: want, Computed: true}
-	if foreign != theirs {
+	if ncclTakeOver(contributions, theirs) != theirs {
 		write.Backup = NCCLPath + backupSuffix
 	}
 	step := plan.Step{
 		Addresses: owners, Phase: plan.PhaseFiles, Target: NCCLPath, Effect: plan.Live, Provides: []string{NCCLName},
 		Summary: "write busbar's block at the head of " + NCCLPath, Action: write,
 	}
+	_, keepsBlock, _, _ := ncclconf.Split(want) // written well just now
 	switch {
 	case want == "" && hasBlock:
 		step.Summary, step.Action = "remove "+NCCLPath+", which held nothing but busbar's block", plan.RemoveFile{Path: NCCLPath}
-	case len(missing) == 0:
+	case !keepsBlock:
 		step.Summary = "remove busbar's block from " + NCCLPath
 	}
 	a.Steps = append(a.Steps, step)
 	return ncclPlace.allow(a, facts)
+}
+
+// NCCLText is what the file becomes: a block of what the lines of others do not bring
+// about already, and those lines less the ones that are taken over. It fails where the text
+// has half a block of busbar's, and where no line can hold a contribution.
+func NCCLText(contributions []plan.Contribution, text string) (string, error) {
+	_, _, theirs, err := ncclconf.Split(text)
+	if err != nil {
+		return "", err
+	}
+	var wanted []ncclconf.Setting
+	for _, c := range contributions {
+		wanted = append(wanted, ncclconf.Setting{Key: c.Key, Value: c.Value})
+	}
+	foreign := ncclTakeOver(contributions, theirs)
+	return ncclconf.Apply(foreign, ncclconf.Missing(foreign, slices.Compact(wanted), ncclconf.Version{}))
 }
 
 // ncclTakeOver takes the lines out of the foreign text that give a variable of a
@@ -125,7 +130,7 @@ func ncclFinding(id string, c plan.Contribution, now ncclconf.File) plan.Finding
 		case reading.Entries[i].Value != c.Value:
 			e := reading.Entries[i]
 			wrong = "is " + ncclconf.Show(e.Value)
-			f.Found, f.Source.Line = strings.TrimRight(e.Raw, "\r\n"), e.Line
+			f.Found, f.Source.Line = e.Raw, e.Line
 		default:
 			continue
 		}

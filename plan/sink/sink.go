@@ -5,6 +5,7 @@ package sink
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -184,7 +185,7 @@ func addresses(contributions []plan.Contribution) []string {
 func unread[T any](contributions []plan.Contribution, id, what string, v node.Value[T]) plan.Assessment {
 	var a plan.Assessment
 	for _, c := range contributions {
-		f := plan.Unread(id, what, v)
+		f := plan.Unread(id, c.Key+": "+what, v)
 		f.Address, f.Target = c.Address, c.Key
 		a.Findings = append(a.Findings, f)
 	}
@@ -244,35 +245,62 @@ func (t *takeOver) replace(path string, line int, content, address string) {
 	t.claim(path, address)
 }
 
-// apply returns files with the changes made.
+// apply returns files with the changes made. A vendor's file, which its package
+// would restore, is not changed but hidden by a copy of its name below /etc.
 func (t *takeOver) apply(files []confdir.File) []confdir.File {
 	changed := slices.Clone(files)
-	for i, f := range changed {
+	for i, f := range files {
+		text := f.Text
 		if edits, ok := t.lines[f.Path]; ok {
-			changed[i].Text = editLines(f.Text, edits)
+			text = editLines(f.Text, edits)
 		}
-		if text, ok := t.texts[f.Path]; ok {
+		if whole, ok := t.texts[f.Path]; ok {
+			text = whole
+		}
+		switch at := ownedByAdmin(f.Path); {
+		case text == f.Text:
+		case at == f.Path:
 			changed[i].Text = text
+		default:
+			changed = append(changed, confdir.File{Path: at, Text: text})
 		}
 	}
 	return changed
 }
 
-// steps make the changes to files of o's list, one step a file, and keep a copy of
-// each file's old content beside it.
+// ownedByAdmin is the path below /etc that stands for a file of a configuration directory.
+func ownedByAdmin(p string) string {
+	if strings.HasPrefix(p, "/etc/") {
+		return p
+	}
+	return path.Join("/etc", path.Base(path.Dir(p)), path.Base(p))
+}
+
+// steps make the changes and keep a copy of each file's old content beside it.
 func (t *takeOver) steps(files []confdir.File, o owned) []plan.Step {
 	var steps []plan.Step
-	for i, f := range t.apply(files) {
-		if f.Text == files[i].Text {
+	for _, f := range t.apply(files) {
+		old := slices.IndexFunc(files, func(g confdir.File) bool { return g.Path == f.Path })
+		if old >= 0 && files[old].Text == f.Text {
 			continue
 		}
-		owners := slices.Clone(t.addresses[f.Path])
+		var owners []string
+		for p, addresses := range t.addresses {
+			if p == f.Path || old < 0 && ownedByAdmin(p) == f.Path {
+				owners = append(owners, addresses...)
+			}
+		}
 		slices.Sort(owners)
-		steps = append(steps, plan.Step{
+		step := plan.Step{
 			Addresses: slices.Compact(owners), Phase: plan.PhaseFiles, Target: f.Path, Effect: o.effect, Provides: []string{o.sink},
 			Summary: fmt.Sprintf("take over %s (the old content stays in %s)", f.Path, f.Path+backupSuffix),
 			Action:  plan.WriteFile{Path: f.Path, Text: f.Text, Computed: true, Backup: f.Path + backupSuffix, List: o.list},
-		})
+		}
+		if old < 0 {
+			step.Summary = fmt.Sprintf("write %s, which hides the package's file of that name", f.Path)
+			step.Action = plan.WriteFile{Path: f.Path, Text: f.Text, List: o.list}
+		}
+		steps = append(steps, step)
 	}
 	return steps
 }

@@ -18,7 +18,7 @@ func ownedFiles() node.Facts {
 	return plantest.Node(
 		plantest.BootWith(map[string]string{grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: grub.Fragment([]string{"iommu=pt"})}, "quiet iommu=pt"),
 		plantest.Files(node.ModulesLoadFiles, map[string]string{"/etc/modules-load.d/busbar.conf": "nvidia_peermem\n"}),
-		plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/busbar.conf": "blacklist nouveau\n"}),
+		plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/zz-busbar.conf": "blacklist nouveau\n"}),
 		plantest.Files(node.SysctlFiles, map[string]string{"/etc/sysctl.d/zz-busbar.conf": ""}),
 		plantest.Files(node.LimitsFiles, map[string]string{"/etc/security/limits.d/zz-busbar.conf": "* - memlock unlimited\n"}),
 		plantest.Files(node.OwnedDropIns, map[string]string{"/etc/systemd/system/slurmd.service.d/zz-busbar.conf": "[Service]\nLimitMEMLOCK=infinity\n"}),
@@ -37,12 +37,12 @@ func TestWithoutBlocks(t *testing.T) {
 				!drift file.stale /etc/default/grub.d/zz-busbar.cfg (/etc/default/grub.d/zz-busbar.cfg)
 				!drift file.stale /etc/systemd/system/slurmd.service.d/zz-busbar.conf (/etc/systemd/system/slurmd.service.d/zz-busbar.conf)
 				!drift file.stale /etc/security/limits.d/zz-busbar.conf (/etc/security/limits.d/zz-busbar.conf)
-				!drift file.stale /etc/modprobe.d/busbar.conf (/etc/modprobe.d/busbar.conf)
+				!drift file.stale /etc/modprobe.d/zz-busbar.conf (/etc/modprobe.d/zz-busbar.conf)
 				!drift file.stale /etc/modules-load.d/busbar.conf (/etc/modules-load.d/busbar.conf)
 				!drift file.stale /etc/nccl.conf (/etc/nccl.conf)
 				!drift file.stale /etc/sysctl.d/zz-busbar.conf (/etc/sysctl.d/zz-busbar.conf)
 				step remove-file:/etc/default/grub.d/zz-busbar.cfg
-				step remove-file:/etc/modprobe.d/busbar.conf
+				step remove-file:/etc/modprobe.d/zz-busbar.conf
 				step remove-file:/etc/modules-load.d/busbar.conf
 				step remove-file:/etc/nccl.conf
 				step remove-file:/etc/security/limits.d/zz-busbar.conf

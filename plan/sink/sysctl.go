@@ -57,7 +57,7 @@ func (Sysctl) Assess(contributions []plan.Contribution, facts node.Facts) plan.A
 		}
 		winner, _, set := sysctld.Effective(now, c.Key)
 		if set {
-			f.Found, f.Source = winner.Value, node.Source{Path: winner.File, Line: winner.Line}
+			f.Found, f.Source = sysctld.Blanks(winner.Value), node.Source{Path: winner.File, Line: winner.Line}
 		}
 		own := sysctld.Setting{Name: c.Key, Value: c.Value}
 		theirs, _, theySet := sysctld.Effective(foreign, c.Key)
@@ -68,8 +68,8 @@ func (Sysctl) Assess(contributions []plan.Contribution, facts node.Facts) plan.A
 		case !sysctld.EqualValue(withOwn.Value, c.Value):
 			f.Status = plan.Conflict
 			f.Source = node.Source{Path: withOwn.File, Line: withOwn.Line}
-			f.Found = withOwn.Value
-			f.Summary = fmt.Sprintf("%s is wanted (%s), %s sets %s and is read after %s", c.Value, c.Origin, f.Source, withOwn.Value, sysctlFile.path)
+			f.Found = sysctld.Blanks(withOwn.Value)
+			f.Summary = fmt.Sprintf("%s is wanted (%s), %s sets %s and is read after %s", c.Value, c.Origin, f.Source, f.Found, sysctlFile.path)
 			f.Fix = fmt.Sprintf("take %s out of %s if its owner agrees, or give that file a name that sorts before %s", c.Key, withOwn.File, path.Base(sysctlFile.path))
 			a.Findings = append(a.Findings, f)
 			continue
@@ -80,7 +80,7 @@ func (Sysctl) Assess(contributions []plan.Contribution, facts node.Facts) plan.A
 			f.Status, f.Fixable = plan.Drift, true
 			f.Summary = fmt.Sprintf("%s is not set to %s at boot", c.Key, c.Value)
 			if set {
-				f.Summary = fmt.Sprintf("%s is set to %s at boot by %s", c.Key, winner.Value, f.Source)
+				f.Summary = fmt.Sprintf("%s is set to %s at boot by %s", c.Key, f.Found, f.Source)
 			}
 		}
 		a.Findings = append(a.Findings, f)
