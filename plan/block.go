@@ -135,8 +135,16 @@ func ScalarText(v cty.Value) (string, error) {
 		}
 		return i.String(), nil
 	default:
-		return "", fmt.Errorf("a %s is neither a number nor a string", v.Type().FriendlyName())
+		return "", fmt.Errorf("a %s is neither a number nor a string", kindOf(v))
 	}
+}
+
+// kindOf names a value's type in the words of a profile's author.
+func kindOf(v cty.Value) string {
+	if v.Type().IsTupleType() {
+		return "list"
+	}
+	return v.Type().FriendlyName()
 }
 
 // Entries are the elements of an attribute that is an object or a map; none when it is
@@ -147,7 +155,7 @@ func (b Block) Entries(attribute string) (map[string]cty.Value, error) {
 	case v == cty.NilVal || v.IsNull():
 		return nil, nil
 	case !v.Type().IsObjectType() && !v.Type().IsMapType():
-		return nil, fmt.Errorf("a %s is no object; write %s = { KEY = value }", v.Type().FriendlyName(), attribute)
+		return nil, fmt.Errorf("a %s is no object; write %s = { KEY = value }", kindOf(v), attribute)
 	default:
 		return v.AsValueMap(), nil
 	}
