@@ -93,10 +93,6 @@ type Key struct {
 // bounded says whether a range is documented.
 func (k Key) bounded() bool { return k.Min != k.Max }
 
-// Documented says whether NVIDIA explains the key; the others are internal and
-// may go away.
-func (k Key) Documented() bool { return k.Doc != "" }
-
 // Keys are all keys of NCCL itself, sorted by name. Plugins have more.
 func Keys() []Key {
 	all := slices.Concat(documented, undocumented)
