@@ -113,6 +113,9 @@ func (r *runner) await(ctx context.Context, a plan.Await, inv node.Inventory) (o
 		}
 		r.Observer.Waiting(what, remaining)
 		if !sleep(ctx, min(pause, remaining)) {
+			if errors.Is(context.Cause(ctx), ErrTimeout) {
+				return Failed, fmt.Errorf("%w; it waited for %s", ErrTimeout, what)
+			}
 			return Interrupted, errors.New("the run was ended while waiting for " + what)
 		}
 	}

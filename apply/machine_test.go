@@ -134,7 +134,7 @@ func (m *machine) answer(q node.Query) node.Answer {
 		file, active, _ := m.unit(q.Key)
 		return node.Unit.Answer(q.Key, node.Known(node.UnitState{
 			Load: "loaded", File: file, Active: node.Known(active, node.Source{}),
-			NeedReload: !m.blind && m.text("/units/loaded-"+q.Key) != m.configuredLimit(q.Key),
+			NeedReload: !m.blind && m.text("/units/loaded-"+q.Key) != m.configuredLimit(q.Key), Job: m.job(q.Key),
 		}, node.Source{}))
 	case node.ProcLimits.Name():
 		_, active, limit := m.unit(q.Key)
@@ -161,6 +161,12 @@ func (m *machine) list(dir string) []confdir.File {
 		files = append(files, confdir.File{Path: dir + "/" + e.Name(), Text: m.text(dir + "/" + e.Name())})
 	}
 	return files
+}
+
+// job is what systemd has queued for a unit.
+func (m *machine) job(name string) string {
+	text, _ := os.ReadFile(filepath.Join(m.root, "/units/job-"+name))
+	return string(text)
 }
 
 func (m *machine) unit(name string) (file, active, limit string) {
@@ -205,7 +211,18 @@ func (u unitControl) Unmask(_ context.Context, name string) error  { return u.se
 func (u unitControl) Start(_ context.Context, name string) error   { return u.set(name, "", "active") }
 func (u unitControl) Stop(_ context.Context, name string) error    { return u.set(name, "", "inactive") }
 func (u unitControl) Restart(_ context.Context, name string) error { return u.set(name, "", "active") }
-func (u unitControl) Close()                                       {}
+func (u unitControl) Enqueue(_ context.Context, name string, restart bool) error {
+	job := "start"
+	if restart {
+		job = "restart"
+	}
+	u.m.write("/units/job-"+name, job)
+	return nil
+}
+func (u unitControl) Booting(context.Context) (bool, error) {
+	return u.m.text("/units/booting") == "yes", nil
+}
+func (u unitControl) Close() {}
 func (u unitControl) Reload(context.Context) error {
 	units, err := filepath.Glob(u.m.root + "/units/*.service")
 	for _, file := range units {

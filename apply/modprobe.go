@@ -22,7 +22,7 @@ func (r *runner) modprobe(a plan.LoadModule, now node.Facts) error {
 	if a.Unload {
 		args = []string{"-r", a.Name}
 	}
-	err := r.runProgram(modprobeDeadline, "modprobe", args...)
+	err := r.runProgram(r.within(modprobeDeadline), "modprobe", args...)
 	var f *programError
 	if !errors.As(err, &f) {
 		return err

@@ -46,6 +46,18 @@ func (f *programError) Error() string {
 
 func (f *programError) Unwrap() error { return f.err }
 
+// shortest is what a step may take that begins when the run's time is nearly over.
+const shortest = time.Second
+
+// within is how long a step that may be given up can take: deadline, or what is left of the
+// run's time.
+func (r *runner) within(deadline time.Duration) time.Duration {
+	if r.until.IsZero() {
+		return deadline
+	}
+	return max(shortest, min(deadline, time.Until(r.until).Round(time.Millisecond)))
+}
+
 // oneLine joins the lines of a program's output.
 func oneLine(output string) string {
 	var kept []string

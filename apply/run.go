@@ -30,6 +30,8 @@ var (
 	ErrDeclined = errors.New("declined, nothing was changed")
 	// ErrInterrupted: the context ended before the first step.
 	ErrInterrupted = errors.New("interrupted, nothing was changed")
+	// ErrTimeout: the context ended before the first step with this cause.
+	ErrTimeout = errors.New("the time that was given for the run is over")
 )
 
 // Planned is a plan with the facts from which it was made.
@@ -55,6 +57,8 @@ type Options struct {
 	Observer Observer
 	// Units connects to systemd. It is called when the first step needs it.
 	Units func(context.Context) (Units, error)
+	// Boot: the run is part of a boot, so that units are started without waiting for them.
+	Boot bool
 	// Path is where programs (modprobe, update-grub) are looked for, as in $PATH;
 	// empty for the usual directories.
 	Path string
@@ -120,7 +124,8 @@ type Result struct {
 
 // Run applies. It returns an error when no verdict could be reached; then too the
 // Result holds the exit code and the steps that were made. When ctx ends, the running
-// step is finished (an await is broken off) and the others are Interrupted.
+// step is finished (an await is broken off) and the others are Interrupted. At ctx's deadline
+// a step that waits for a module or a unit is given up too.
 func Run(ctx context.Context, o Options) (Result, error) {
 	return run(ctx, o, o.Root == "" || o.Root == "/")
 }
@@ -137,6 +142,7 @@ func run(ctx context.Context, o Options, running bool) (Result, error) {
 		Options: o, running: running,
 		undone: map[string]string{}, touched: map[string]bool{}, deferred: map[undecided]bool{},
 	}
+	r.until, _ = ctx.Deadline()
 	r.result.StartedAt = time.Now()
 	err := r.run(ctx)
 	r.closeUnits()
@@ -153,7 +159,7 @@ func exitCode(err error) int {
 		return plan.ExitLocked
 	case errors.Is(err, ErrNeedsRoot):
 		return plan.ExitNeedsRoot
-	case errors.Is(err, ErrInterrupted):
+	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrTimeout):
 		return plan.ExitPartial
 	default:
 		return plan.ExitError
@@ -164,7 +170,8 @@ func exitCode(err error) int {
 type runner struct {
 	Options
 	running bool
-	units   Units // nil until a step needs it
+	until   time.Time // the end of the run's time; zero without one
+	units   Units     // nil until a step needs it
 	// unitFiles: files of units were changed since the last daemon-reload.
 	unitFiles bool
 	result    Result
@@ -189,7 +196,7 @@ func (r *runner) run(ctx context.Context) error {
 	planned, err := r.Plan(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return ErrInterrupted
+		return interrupted(ctx)
 	case err != nil:
 		return fmt.Errorf("planning: %w", err)
 	}
@@ -234,8 +241,16 @@ func (r *runner) ask(ctx context.Context, p plan.Plan) error {
 		if cause := context.Cause(ctx); errors.Is(cause, ErrDeclined) {
 			return cause
 		}
-		return ErrInterrupted
+		return interrupted(ctx)
 	}
+}
+
+// interrupted is why a run whose context has ended makes no step.
+func interrupted(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), ErrTimeout) {
+		return fmt.Errorf("%w, nothing was changed", ErrTimeout)
+	}
+	return ErrInterrupted
 }
 
 // steps makes the steps of one pass and returns what those that succeeded provide,
@@ -245,6 +260,9 @@ func (r *runner) steps(ctx context.Context, p Planned) map[string]time.Duration 
 	steps := r.pending(p.Plan)
 	for i, s := range steps {
 		outcome, err := Interrupted, errors.New("the run was ended before this step")
+		if errors.Is(context.Cause(ctx), ErrTimeout) {
+			err = ErrTimeout
+		}
 		began := time.Now()
 		missing, unmet := r.unmet(s)
 		switch {

@@ -443,6 +443,33 @@ func TestHangingProgramIsAbandoned(t *testing.T) {
 	}
 }
 
+// TestTimeout: what waits when the time of the run is over is given up, the rest is not begun.
+func TestTimeout(t *testing.T) {
+	m := newMachine(t)
+	m.program("modprobe", "exec sleep 30")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, ErrTimeout)
+	defer cancel()
+	result, err := run(ctx, m.options(m.plan(only("peermem", "numa"))), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"load-module:nvidia_peermem failed", "set-sysctl:kernel.numa_balancing interrupted"}
+	if diff := cmp.Diff(want, outcomes(result)); diff != "" || result.ExitCode != plan.ExitPartial {
+		t.Errorf("exit code %d, steps (-want +got):\n%s", result.ExitCode, diff)
+	}
+	for _, want := range []string{"modprobe nvidia_peermem: gave no answer in 1 s and was abandoned", ErrTimeout.Error()} {
+		if !strings.Contains(errorsOf(result), want) {
+			t.Errorf("%s\nlacks %q", errorsOf(result), want)
+		}
+	}
+	before, cancel := context.WithTimeoutCause(t.Context(), 0, ErrTimeout)
+	defer cancel()
+	result, err = run(before, m.options(m.plan(only("numa"))), true)
+	if !errors.Is(err, ErrTimeout) || result.ExitCode != plan.ExitPartial || len(result.Steps) > 0 {
+		t.Errorf("at once: exit code %d, error %v, steps %v", result.ExitCode, err, outcomes(result))
+	}
+}
+
 func TestLock(t *testing.T) {
 	m := newMachine(t)
 	m.write("/run/busbar/lock", "")

@@ -23,6 +23,10 @@ type Units interface {
 	Start(ctx context.Context, unit string) error
 	Stop(ctx context.Context, unit string) error
 	Restart(ctx context.Context, unit string) error
+	// Enqueue queues a start or restart and does not wait for it.
+	Enqueue(ctx context.Context, unit string, restart bool) error
+	// Booting reports whether the machine is still being booted.
+	Booting(ctx context.Context) (bool, error)
 	// Reload makes systemd read all unit files again (daemon-reload).
 	Reload(ctx context.Context) error
 	Close()
@@ -72,7 +76,7 @@ func (r *runner) setUnit(ctx context.Context, a plan.SetUnit, now node.Facts) er
 		}
 		return r.systemctlOffline(a)
 	}
-	ctx, cancel := context.WithTimeout(ctx, unitDeadline)
+	ctx, cancel := context.WithTimeout(ctx, r.within(unitDeadline))
 	defer cancel()
 	units, err := r.connectUnits(ctx)
 	if err != nil {
@@ -90,7 +94,7 @@ func (r *runner) setUnit(ctx context.Context, a plan.SetUnit, now node.Facts) er
 	}
 	switch a.Active {
 	case "active":
-		return units.Start(ctx, a.Unit)
+		return r.start(ctx, units, a.Unit, false)
 	case "inactive":
 		return units.Stop(ctx, a.Unit)
 	default:
@@ -137,7 +141,7 @@ func (r *runner) reload(ctx context.Context, units Units) error {
 }
 
 func (r *runner) reloadUnits(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, unitDeadline)
+	ctx, cancel := context.WithTimeout(ctx, r.within(unitDeadline))
 	defer cancel()
 	units, err := r.connectUnits(ctx)
 	if err != nil {
@@ -149,7 +153,7 @@ func (r *runner) reloadUnits(ctx context.Context) error {
 // restartUnit reloads first, also for the sake of a drop-in that a killed run left:
 // see outdated.
 func (r *runner) restartUnit(ctx context.Context, a plan.RestartUnit) error {
-	ctx, cancel := context.WithTimeout(ctx, unitDeadline)
+	ctx, cancel := context.WithTimeout(ctx, r.within(unitDeadline))
 	defer cancel()
 	units, err := r.connectUnits(ctx)
 	if err != nil {
@@ -158,7 +162,27 @@ func (r *runner) restartUnit(ctx context.Context, a plan.RestartUnit) error {
 	if err := r.reload(ctx, units); err != nil {
 		return err
 	}
-	return units.Restart(ctx, a.Unit)
+	return r.start(ctx, units, a.Unit, true)
+}
+
+// start starts or restarts a unit. While the machine boots it is queued only: the unit may be
+// ordered behind whatever runs busbar, and would wait for it while busbar waits for the unit.
+func (r *runner) start(ctx context.Context, units Units, unit string, restart bool) error {
+	booting := r.Boot
+	if !booting {
+		var err error
+		if booting, err = units.Booting(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case booting:
+		return units.Enqueue(ctx, unit, restart)
+	case restart:
+		return units.Restart(ctx, unit)
+	default:
+		return units.Start(ctx, unit)
+	}
 }
 
 // outdated reports whether a daemon-reload is due whatever systemd says: older

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/internal/limits"
 	"busbar/node"
 	"busbar/plan"
 	"busbar/systemd"
@@ -88,6 +89,52 @@ func TestSetUnit(t *testing.T) {
 			result := applyOn(t, o)
 			if diff := cmp.Diff(test.want, strings.Join(calls, " ")); diff != "" || result.ExitCode != 0 {
 				t.Errorf("exit code %d, calls (-want +got):\n%s\n%s", result.ExitCode, diff, errorsOf(result))
+			}
+		})
+	}
+}
+
+func (r recorder) Restart(ctx context.Context, unit string) error {
+	return r.note("restart", r.unitControl.Restart(ctx, unit))
+}
+
+func (r recorder) Enqueue(ctx context.Context, unit string, restart bool) error {
+	return r.note("enqueue", r.unitControl.Enqueue(ctx, unit, restart))
+}
+
+// TestBoot: while the machine boots nothing waits for a unit, which may be waiting for
+// busbar itself.
+func TestBoot(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		boot    bool
+		booting string
+		want    string
+	}{
+		{name: "told so", boot: true, want: "enqueue reload enqueue close"},
+		{name: "seen", booting: "yes", want: "enqueue reload enqueue close"},
+		{name: "not", want: "start reload restart close"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write("/units/booting", test.booting)
+			m.write("/units/kubelet.service", "enabled inactive 0")
+			m.write("/units/loaded-kubelet.service", "65536")
+			m.write("/units/slurmd.service", "enabled active 65536")
+			m.write("/units/loaded-slurmd.service", "unlimited")
+			m.write("/etc/systemd/system/slurmd.service.d/zz-busbar.conf", "LimitMEMLOCK=infinity")
+			var calls []string
+			o := m.options(m.plan(func(node.Facts) []plan.Step {
+				return []plan.Step{
+					{Target: "kubelet.service", Action: plan.SetUnit{Unit: "kubelet.service", Active: "active"}},
+					{Target: "slurmd.service", Action: plan.RestartUnit{Unit: "slurmd.service", Limits: []plan.ProcessLimit{{Item: "memlock", Value: limits.Unlimited}}}},
+				}
+			}))
+			o.Boot = test.boot
+			o.Units = func(context.Context) (Units, error) { return recorder{unitControl{m}, &calls}, nil }
+			result := applyOn(t, o)
+			if got := strings.Join(calls, " "); got != test.want || len(result.Steps) != 2 || result.Steps[0].Outcome != Done || result.Steps[1].Outcome != Done {
+				t.Errorf("calls %q, wanted %q; %s", got, test.want, errorsOf(result))
 			}
 		})
 	}

@@ -1,6 +1,10 @@
 package node
 
-import "busbar/internal/confdir"
+import (
+	"slices"
+
+	"busbar/internal/confdir"
+)
 
 // The kinds of queries. Readers answer them, block types ask for them.
 var (
@@ -232,6 +236,14 @@ type UnitState struct {
 	Active Value[string] `json:"active,omitzero"`
 	// NeedReload: unit files changed since systemd read them.
 	NeedReload bool `json:"need_reload,omitempty"`
+	// Job is the type of the unit's job in systemd's queue (start, stop, restart ...), which waits
+	// for others or runs; empty without one.
+	Job string `json:"job,omitempty"`
+}
+
+// Starting reports whether systemd has a job that starts the unit, again if it runs.
+func (u UnitState) Starting() bool {
+	return slices.Contains([]string{"start", "restart", "try-restart", "reload-or-start"}, u.Job)
 }
 
 // ProcessLimits are the resource limits of a unit's main process.

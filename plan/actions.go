@@ -256,7 +256,8 @@ func (SetUnit) Kind() string { return "set-unit" }
 // Queries asks for the unit.
 func (a SetUnit) Queries() []node.Query { return []node.Query{node.Unit.Query(a.Unit)} }
 
-// Done compares the unit's states.
+// Done compares the unit's states. A start or stop that systemd has queued is done: what the
+// job comes to is told by later facts.
 func (a SetUnit) Done(f node.Facts) (bool, string, error) {
 	v := node.Unit.Get(f, a.Unit)
 	u, ok := v.Get()
@@ -274,10 +275,27 @@ func (a SetUnit) Done(f node.Facts) (bool, string, error) {
 		if !ok {
 			return false, "", errors.New(u.Active.Reason())
 		}
-		found = append(found, active)
-		done = done && (active == a.Active || a.Active == "inactive" && active == "failed")
+		words, as := RunState(a.Active, active, u)
+		found = append(found, words)
+		done = done && as != Drift
 	}
 	return done, strings.Join(found, ", "), nil
+}
+
+// RunState judges whether a unit that is active (systemd's ActiveState) is as good as a
+// wanted one of active and inactive: OK, Drift, or Skipped while a job of systemd is to bring it
+// about. words say what is found.
+func RunState(want, active string, u node.UnitState) (words string, status Status) {
+	switch {
+	case want == "active" && u.Starting() && active != "active":
+		return active + ", its start is queued", Skipped
+	case want == "inactive" && u.Job == "stop" && active == "active":
+		return active + ", its stop is queued", Skipped
+	case active == want, want == "inactive" && active == "failed":
+		return active, OK
+	default:
+		return active, Drift
+	}
 }
 
 // Enabled reports whether a unit's file state (systemctl(1), is-enabled) is as good as
@@ -307,7 +325,7 @@ func (a SetUnit) Project(f node.Facts) node.Facts {
 		}
 	}
 	if a.Active != "" {
-		u.Active = node.Known(a.Active, u.Active.Source())
+		u.Active, u.Job = node.Known(a.Active, u.Active.Source()), ""
 	}
 	return f.With(node.Unit.Answer(a.Unit, node.Known(u, v.Source())))
 }
@@ -384,11 +402,17 @@ func (l ProcessLimit) Holds(p limits.Pair) bool {
 // Kind is "restart-unit".
 func (RestartUnit) Kind() string { return "restart-unit" }
 
-// Queries asks for the main process' limits.
-func (a RestartUnit) Queries() []node.Query { return []node.Query{node.ProcLimits.Query(a.Unit)} }
+// Queries asks for the unit and its main process' limits.
+func (a RestartUnit) Queries() []node.Query {
+	return []node.Query{node.Unit.Query(a.Unit), node.ProcLimits.Query(a.Unit)}
+}
 
-// Done compares the limits; a unit that does not run is done.
+// Done compares the limits; a unit that does not run, or is to be started again by a job of
+// systemd, is done.
 func (a RestartUnit) Done(f node.Facts) (bool, string, error) {
+	if u, _ := node.Unit.Get(f, a.Unit).Get(); u.Starting() {
+		return true, "its restart is queued", nil
+	}
 	v := node.ProcLimits.Get(f, a.Unit)
 	p, ok := v.Get()
 	if !ok {

@@ -57,7 +57,7 @@ func WriteRun(w io.Writer, d Document, style Style) error {
 
 func (p *page) quiet(w io.Writer, d Document) error {
 	host := printable(hostname(d.Node))
-	p.WriteString(p.style.paint(bold, host) + ": " + strings.ReplaceAll(sumUp(d), glue, " ") + "\n")
+	p.WriteString(p.style.paint(bold, host) + ": " + d.Conclusion() + "\n")
 	return p.flush(w)
 }
 
@@ -403,11 +403,14 @@ func (p *page) undone(d Document) {
 
 func (p *page) conclusion(d Document) {
 	p.blank()
-	p.paragraph(nil, "", sumUp(d))
+	p.paragraph(nil, "", d.sumUp())
 }
 
-// sumUp is the last line: findings by status, steps, exit code.
-func sumUp(d Document) string {
+// Conclusion is the last line of a view: findings by status, steps, exit code.
+func (d Document) Conclusion() string { return strings.ReplaceAll(d.sumUp(), glue, " ") }
+
+// sumUp is Conclusion with what belongs together glued.
+func (d Document) sumUp() string {
 	count, fixable := map[plan.Status]int{}, map[plan.Status]int{}
 	for _, f := range d.Findings {
 		count[statusOf(f)]++

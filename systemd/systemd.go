@@ -75,6 +75,8 @@ type Unit struct {
 	NeedReload bool
 	// MainPID of a service; 0 when it does not run or the unit is no service.
 	MainPID int
+	// Job is the type of the unit's job that has not ended (start, stop, restart ...); empty without one.
+	Job string
 }
 
 // Unit reads a unit by its full name (slurmd.service). A unit that does not
@@ -94,7 +96,41 @@ func (c *Conn) Unit(ctx context.Context, name string) (Unit, error) {
 	if u.Load == "" {
 		return Unit{}, fmt.Errorf("asking systemd about %s: the answer has no LoadState", name)
 	}
+	// The property is the job's number and object path; 0 without one.
+	if job, _ := props["Job"].([]any); len(job) > 0 && job[0] != uint32(0) {
+		if u.Job, err = c.jobType(ctx, name); err != nil {
+			return Unit{}, err
+		}
+	}
 	return u, nil
+}
+
+// jobType is the type of a unit's job, empty when that has ended meanwhile.
+func (c *Conn) jobType(ctx context.Context, name string) (string, error) {
+	jobs, err := c.bus.ListJobsContext(ctx)
+	if err != nil {
+		return "", fmt.Errorf("asking systemd for its jobs: %w", err)
+	}
+	for _, job := range jobs {
+		if job.Unit == name {
+			return job.JobType, nil
+		}
+	}
+	return "", nil
+}
+
+// Booting reports whether the machine is still being booted (systemctl(1),
+// is-system-running: initializing or starting).
+func (c *Conn) Booting(ctx context.Context) (bool, error) {
+	property, err := c.bus.SystemStateContext(ctx)
+	if err != nil {
+		return false, fmt.Errorf("asking systemd for its state: %w", err)
+	}
+	state, ok := property.Value.Value().(string)
+	if !ok {
+		return false, fmt.Errorf("asking systemd for its state: %s is no text", property.Value)
+	}
+	return state == "initializing" || state == "starting", nil
 }
 
 // Enable makes the [Install] links of a unit below /etc, replacing conflicting

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -21,9 +22,15 @@ import (
 	"busbar/report"
 )
 
+// applyFlags are the flags that only apply has.
+type applyFlags struct {
+	yes, boot bool
+	timeout   time.Duration
+}
+
 func newApply(c *console) *cobra.Command {
 	var t target
-	var yes bool
+	var f applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply [PROFILE]",
 		Short: "Bring this node into the state that a profile describes",
@@ -33,7 +40,12 @@ the next one.
 
 Without PROFILE it is /etc/busbar/node.hcl. On a terminal apply asks; elsewhere
 it needs --yes. SIGTERM, SIGINT and SIGHUP end a run after the running step, which
-ends in 5 minutes at most; further ones hasten nothing.
+ends in 5 minutes at most; further ones hasten nothing. With --timeout no step is
+begun after that time, and one that waits for a module or a unit is given up.
+
+--boot is how busbar.service runs it (see busbar install): it asks nobody, waits until
+udev has loaded the drivers of the devices, and starts units without waiting for
+them, because they may be waiting for busbar.
 
 Exit codes: 0 as wanted, 3 as wanted after a reboot, 2 something is not as wanted
 that no step puts right, 4 applied in part, 5 done and yet not as wanted, 6 another
@@ -46,12 +58,40 @@ error, 64 usage, 77 needs root, 78 invalid profile.`,
 			// A reader of the outputs that goes away, like a terminal, must not end a run half-way.
 			signal.Ignore(syscall.SIGPIPE)
 			progress := report.NewProgress(c.err, c.style(c.err))
-			return c.apply(endedBySignals(cmd.Context(), progress), &t, args, yes, progress)
+			if err := f.check(cmd, &t); err != nil {
+				return err
+			}
+			ctx := endedBySignals(cmd.Context(), progress)
+			if f.timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, f.timeout, apply.ErrTimeout)
+				defer cancel()
+			}
+			err := c.apply(ctx, &t, args, f, progress)
+			if e := (*exit)(nil); f.boot && !c.resulted && errors.As(err, &e) {
+				c.notify(fmt.Sprintf("no result, exit code %d: the journal has the reason", e.code))
+			}
+			return err
 		},
 	}
 	t.addFlags(cmd, false)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	flags := cmd.Flags()
+	flags.BoolVar(&f.yes, "yes", false, "do not ask")
+	flags.BoolVar(&f.boot, "boot", false, "run as a part of the boot")
+	flags.DurationVar(&f.timeout, "timeout", 0, "begin no step after `DURATION` (90s, 5m)")
 	return cmd
+}
+
+// check refuses values that make no sense.
+func (f applyFlags) check(cmd *cobra.Command, t *target) error {
+	switch {
+	case cmd.Flags().Changed("timeout") && f.timeout <= 0:
+		return fmt.Errorf("--timeout %s leaves no time", f.timeout)
+	case f.boot && t.root != "/":
+		return errors.New("--boot and --root exclude each other: a directory tree does not boot")
+	default:
+		return nil
+	}
 }
 
 // endedBySignals is a context that the first signal ends; progress tells of each. The handler
@@ -81,8 +121,8 @@ func heeded() []os.Signal {
 	return slices.DeleteFunc(slices.Collect(maps.Keys(endings)), signal.Ignored)
 }
 
-func (c *console) apply(ctx context.Context, t *target, args []string, yes bool, progress *report.Progress) error {
-	ask, err := c.approval(yes)
+func (c *console) apply(ctx context.Context, t *target, args []string, f applyFlags, progress *report.Progress) error {
+	ask, err := c.approval(f.yes || f.boot)
 	if err != nil {
 		return err
 	}
@@ -94,6 +134,10 @@ func (c *console) apply(ctx context.Context, t *target, args []string, yes bool,
 		if _, err := t.nodeProfile(); err != nil {
 			return &exit{plan.ExitUsage, fmt.Errorf("which profile? None was named, and %w", err)}
 		}
+	}
+	var observer apply.Observer = progress
+	if f.boot {
+		observer = c.boot(ctx, progress)
 	}
 	p, err := t.choose(c, args, reader.Inventory(ctx), true)
 	if err != nil {
@@ -107,7 +151,7 @@ func (c *console) apply(ctx context.Context, t *target, args []string, yes bool,
 	planner := newPlanner()
 	var planned apply.Planned
 	result, err := apply.Run(ctx, apply.Options{
-		Root: t.root, Reader: reader, Observer: progress,
+		Root: t.root, Reader: reader, Observer: observer, Boot: f.boot,
 		Plan: func(ctx context.Context) (apply.Planned, error) {
 			var err error
 			planned, err = judge(ctx, c, planner, p.profile, reader, reader.Inventory(ctx))
@@ -124,6 +168,9 @@ func (c *console) apply(ctx context.Context, t *target, args []string, yes bool,
 		return &exit{result.ExitCode, err}
 	}
 	doc := report.NewDocument("apply", t.nodeOf(result.Final.Facts, ""), p.view, result.Final.Plan).WithRun(ran(result), result.ExitCode)
+	if f.boot {
+		c.notify(doc.Conclusion())
+	}
 	return ended(doc.ExitCode, c.result(
 		func(w io.Writer, s report.Style) error { return report.WriteRun(w, doc, s) },
 		func(w io.Writer) error { return report.WriteJSON(w, doc) },

@@ -168,6 +168,10 @@ func process(a *plan.Assessment, unit string, want map[string]limits.Value, fact
 	if facts.Inventory.RootDirectory {
 		return
 	}
+	if u, _ := state.Get(); u.Starting() {
+		a.Findings = append(a.Findings, plan.Finding{ID: id, Target: unit, Status: plan.Skipped, Source: state.Source(), Summary: unit + " is about to be started: its " + u.Job + " is queued"})
+		return
+	}
 	v := node.ProcLimits.Get(facts, unit)
 	p, ok := v.Get()
 	if !ok {

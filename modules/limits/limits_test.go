@@ -214,6 +214,17 @@ func TestLimits(t *testing.T) {
 			`,
 		},
 		{
+			Name: "the process is not right, its restart is queued", Blocks: service,
+			Facts: plantest.Node(append(slurmd("65536", nil, func(u *node.UnitState) { u.Job = "restart" }), plantest.Files(node.OwnedDropIns, map[string]string{dropIn: header + "[Service]\nLimitMEMLOCK=infinity\n"}))...),
+			Want: `
+				skipped limits.process slurmd.service (Unit slurmd.service)
+				ok limits.unit slurmd.service memlock (/etc/systemd/system/slurmd.service.d/zz-busbar.conf:3)
+			`,
+			After: `
+				skipped limits.process slurmd.service (Unit slurmd.service)
+			`,
+		},
+		{
 			Name: "systemd has not read the file", Blocks: service,
 			Facts: plantest.Node(append(slurmd("unlimited", nil, func(u *node.UnitState) { u.NeedReload = true }),
 				plantest.Files(node.OwnedDropIns, map[string]string{dropIn: header + "[Service]\nLimitMEMLOCK=infinity\n"}))...),

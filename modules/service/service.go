@@ -102,13 +102,6 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		Phase: plan.PhaseServices, Target: unit, Effect: effect, Summary: verbs(enablement, active) + " " + unit,
 		Action: plan.SetUnit{Unit: unit, Enablement: enablement, Active: active},
 	})
-	if active == "active" {
-		a.Steps = append(a.Steps, plan.Step{
-			Phase: plan.PhaseServices, Target: unit, Effect: plan.NoEffect, Summary: "wait until " + unit + " is active",
-			Requires: []string{"set-unit:" + unit},
-			Action:   plan.Await{Query: node.Unit.Query(unit), Field: "active.value", Equals: "active", DeadlineS: 90},
-		})
-	}
 	return a
 }
 
@@ -196,11 +189,12 @@ func running(a *plan.Assessment, c config, unit string, u node.UnitState, rootDi
 		a.Findings = append(a.Findings, f)
 		return ""
 	}
+	words, status := plan.RunState(want, active, u)
 	f := plan.Finding{
-		ID: "service.running", Target: unit, Want: want, Found: active, Running: active, Status: plan.OK, Source: u.Active.Source(),
-		Effect: plan.ServiceRestart, Summary: fmt.Sprintf("%s is %s", unit, active),
+		ID: "service.running", Target: unit, Want: want, Found: active, Running: active, Status: status, Source: u.Active.Source(),
+		Effect: plan.ServiceRestart, Summary: fmt.Sprintf("%s is %s", unit, words),
 	}
-	if active == want || want == "inactive" && active == "failed" {
+	if status != plan.Drift {
 		a.Findings = append(a.Findings, f)
 		return ""
 	}
@@ -211,7 +205,7 @@ func running(a *plan.Assessment, c config, unit string, u node.UnitState, rootDi
 		a.Findings = append(a.Findings, f)
 		return ""
 	}
-	f.Status, f.Fixable = plan.Drift, true
+	f.Fixable = true
 	f.Summary = fmt.Sprintf("%s is %s, wanted is %s", unit, active, want)
 	a.Findings = append(a.Findings, f)
 	return want

@@ -80,7 +80,7 @@ func (s *session) unit(name string) node.Value[node.UnitState] {
 		u, err := s.manager.ask(s.ctx, name)
 		if err == nil {
 			source := node.Source{Call: "org.freedesktop.systemd1.Unit " + name}
-			return node.Known(node.UnitState{Load: u.Load, File: u.File, Active: node.Known(u.Active, source), NeedReload: u.NeedReload}, source)
+			return node.Known(node.UnitState{Load: u.Load, File: u.File, Active: node.Known(u.Active, source), NeedReload: u.NeedReload, Job: u.Job}, source)
 		}
 		why = err.Error()
 	}
