@@ -16,6 +16,7 @@ import (
 	"busbar/internal/sysctld"
 	"busbar/node"
 	"busbar/plan"
+	"busbar/plan/install"
 	"busbar/systemd"
 )
 
@@ -62,7 +63,7 @@ func (r *runner) writeFile(ctx context.Context, a plan.WriteFile, now node.Facts
 		}
 	}
 	var options []atomicfile.Option
-	if owned(a.Path) {
+	if owned(a.Path) || a.Path == install.UnitPath || a.Path == install.ProfilePath {
 		options = append(options, atomicfile.MkdirAll())
 	}
 	_, err := atomicfile.Write(r.Root, a.Path, []byte(a.Text), options...)

@@ -4,6 +4,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -79,6 +80,9 @@ func (r *runner) setUnit(ctx context.Context, a plan.SetUnit, now node.Facts) er
 	ctx, cancel := context.WithTimeout(ctx, r.within(unitDeadline))
 	defer cancel()
 	units, err := r.connectUnits(ctx)
+	if errors.Is(err, systemd.ErrNotRunning) && a.Active == "" {
+		return r.systemctlOffline(a) // an image that is being made, entered by chroot(8)
+	}
 	if err != nil {
 		return err
 	}

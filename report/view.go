@@ -86,6 +86,9 @@ func (p *page) header(d Document) {
 	p.paragraph([]span{{bold, printable(hostname(n))}, {plain, "  "}}, "", strings.Join(machine, ", "))
 
 	profile := "profile " + printable(d.Profile.Name)
+	if d.Profile.Name == "" {
+		profile = "no profile"
+	}
 	switch d.Profile.ChosenBy {
 	case Matched:
 		profile += " (matches this node)"

@@ -50,8 +50,8 @@ type target struct {
 }
 
 func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
+	t.addRoot(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&t.root, "root", "/", "judge the system whose root file system lies in `DIR`, which does not run")
 	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
 	if recordings {
 		flags.StringArrayVar(&t.nodes, "node", nil, "judge a recording, `FILE`, - for standard input, or "+examplePrefix+"NAME ("+strings.Join(example.Names(), ", ")+
@@ -65,6 +65,10 @@ func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
 			return names, cobra.ShellCompDirectiveDefault
 		})
 	}
+}
+
+func (t *target) addRoot(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.root, "root", "/", "work on the system whose root file system lies in `DIR`, which does not run")
 }
 
 // loader finds profiles for the node below t.root.
@@ -180,6 +184,7 @@ func (c *console) recording(name string) (node.Reader, error) {
 type chosen struct {
 	profile *profiles.Profile
 	view    report.Profile
+	source  []byte // of a profile that is a file
 }
 
 // files are those that decide what the profile says, those that come with busbar left out.
@@ -198,11 +203,15 @@ func (t *target) choose(c *console, args []string, inv node.Inventory, ofThisMac
 	}
 	l := t.loader()
 	if len(args) > 0 {
-		p, file, diags := t.named(c, l, args[0])
+		p, source, diags := t.named(c, l, args[0])
 		if err := c.diagnose(diags); err != nil {
 			return chosen{}, err
 		}
-		t.loaded = &chosen{p, report.Profile{Name: p.Name, File: file, ChosenBy: report.Named}}
+		view := report.Profile{Name: p.Name, ChosenBy: report.Named}
+		if isFile(args[0]) {
+			view.File = args[0]
+		}
+		t.loaded = &chosen{p, view, source}
 		return *t.loaded, nil
 	}
 	if ofThisMachine {
@@ -213,28 +222,32 @@ func (t *target) choose(c *console, args []string, inv node.Inventory, ofThisMac
 	return t.matching(c, l, inv)
 }
 
-// named loads a profile by its name, or from a file where the name looks like one. A
+// named loads a profile by its name, or from a file, whose text is source. A
 // profile that judges nothing is none: an empty file must not pass for a node as wanted.
-func (t *target) named(c *console, l *profiles.Loader, name string) (p *profiles.Profile, file string, diags profiles.Diagnostics) {
+func (t *target) named(c *console, l *profiles.Loader, name string) (p *profiles.Profile, source []byte, diags profiles.Diagnostics) {
 	mistake := func(summary, detail string) {
 		p = nil
 		diags = append(diags, profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: summary, Detail: detail})
 	}
-	if name == "-" || strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".hcl") {
-		file = name
-		src, err := c.readProfile(t.inside(name))
-		if err != nil {
+	if isFile(name) {
+		var err error
+		if source, err = c.readProfile(t.inside(name)); err != nil {
 			mistake("The profile cannot be read", err.Error())
-			return p, file, diags
+			return p, nil, diags
 		}
-		p, diags = l.LoadText(name, src)
+		p, diags = l.LoadText(name, source)
 	} else {
 		p, diags = l.Load(name)
 	}
 	if p != nil && !diags.HasErrors() && len(p.StaticBlocks()) == 0 {
 		mistake("The profile has no block", name+" holds no block that can apply, so that nothing would be judged.")
 	}
-	return p, file, diags
+	return p, source, diags
+}
+
+// isFile tells the name of a file from that of a profile.
+func isFile(name string) bool {
+	return name == "-" || strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".hcl")
 }
 
 // matching chooses among the profiles that say which nodes they are for.
@@ -256,7 +269,7 @@ func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (c
 		view.ChosenBy = report.Default
 	}
 	i := slices.IndexFunc(all, func(p *profiles.Profile) bool { return p.Name == name })
-	return chosen{all[i], view}, nil
+	return chosen{profile: all[i], view: view}, nil
 }
 
 // diagnose shows diagnostics; the error ends a command whose profile is none.

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unit writes a oneshot unit that runs a shell command at boot, and enables it.
+func (g *guest) unit(name, section, command string) {
+	g.t.Helper()
+	g.file("/etc/systemd/system/"+name+".service", "[Unit]\n"+section+"\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c '"+command+"'\n[Install]\nWantedBy=multi-user.target\n")
+	g.sh("systemctl enable " + name)
+}
+
+// says looks for a text in what busbar.service said in this boot.
+func (g *guest) says(text string) {
+	g.t.Helper()
+	if journal := g.sh("journalctl -b -u busbar --no-pager -o cat"); !strings.Contains(journal, text) {
+		g.t.Errorf("the journal of busbar.service lacks %q:\n%s", text, journal)
+	}
+}
+
+// seconds is a point of time of this boot that systemd noted.
+func (g *guest) seconds(unit, property string) float64 {
+	g.t.Helper()
+	text := strings.TrimSpace(g.sh("systemctl show -P " + property + " " + unit))
+	us, err := strconv.ParseFloat(text, 64)
+	if err != nil || us == 0 {
+		g.t.Fatalf("%s of %s is %q", property, unit, text)
+	}
+	return us / 1e6
+}
+
+// TestBoot: what a boot loses or others undo is put right before jobs can come.
+func TestBoot(t *testing.T) {
+	g := scenario(t, "busbar.service puts right what a boot lost before kubelet starts, and starts units that wait for it")
+	const saw = "echo $(sysctl -n kernel.numa_balancing) $(grep -c ^rdma_rxe /proc/modules) >/run/saw-"
+	g.unit("vandal", "After=systemd-sysctl.service systemd-modules-load.service\nBefore=busbar.service", "sysctl -w kernel.numa_balancing=1; modprobe -r rdma_rxe")
+	g.unit("containerd", "", saw+"containerd")
+	g.unit("kubelet", "", saw+"kubelet")
+	g.profile(`
+sysctl "kernel.numa_balancing" {
+  value = 0
+}
+
+kernel_module "crc32_generic" {
+  state = "loaded"
+}
+
+kernel_module "rdma_rxe" {
+  state = "loaded"
+}
+
+service "kubelet" {
+  enabled = true
+  active  = true
+}
+
+service "containerd" {
+  active = true
+}
+`)
+	g.busbar(0, "install")
+	g.is("", "systemd-analyze verify /etc/systemd/system/busbar.service 2>&1")
+	g.busbar(0, "apply", "--yes")
+	g.sh("systemctl disable kubelet")
+
+	g.reboot()
+	g.is("0 1", "cat /run/saw-containerd")
+	g.is("0 1", "cat /run/saw-kubelet")
+	g.is("active enabled active", "echo $(systemctl is-active kubelet) $(systemctl is-enabled kubelet) $(systemctl is-active busbar)")
+	g.says("set kernel.numa_balancing")
+	g.says("load module rdma_rxe")
+	g.says("enable and start kubelet.service")
+	g.is("1", "systemctl show -P StatusText busbar | grep -c 'exit 0'")
+	if took := g.seconds("busbar", "ExecMainExitTimestampMonotonic") - g.seconds("busbar", "ExecMainStartTimestampMonotonic"); took > 30 {
+		t.Errorf("busbar.service took %.0f s", took)
+	}
+	g.busbar(0, "verify")
+
+	g.busbar(0, "uninstall")
+	g.is("not-found", "systemctl show -P LoadState busbar")
+	g.is("0", "sysctl -n kernel.numa_balancing")
+}
