@@ -160,9 +160,14 @@ type BootConfig struct {
 	// Generated is the text of the configuration that the loader reads
 	// (/boot/grub/grub.cfg); empty when the root has none.
 	Generated string `json:"generated,omitempty"`
-	// GeneratedReason says, with the path, why Generated could not be read; empty when it could or
-	// there is none.
+	// GeneratedReason says, with the path, why Generated, Custom or Environment could not be read;
+	// empty when they could or there are none.
 	GeneratedReason string `json:"generated_reason,omitempty"`
+	// Custom is the text of custom.cfg beside it, whose entries follow those of Generated
+	// (util/grub.d/41_custom.in); empty when there is none.
+	Custom string `json:"custom,omitempty"`
+	// Environment is the text of GRUB's environment block (grubenv); empty when there is none.
+	Environment string `json:"environment,omitempty"`
 	// UpdateGrub: the root has an update-grub program.
 	UpdateGrub bool `json:"update_grub,omitempty"`
 }

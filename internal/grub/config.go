@@ -215,7 +215,7 @@ func (p *parser) add(f frame, e Entry) {
 // GRUB_DEFAULT, or of saved_entry in grubenv, or "" for Config.Default. At each
 // level of "a>b" it is a number from 0, a title or an id; ">>" is a literal ">"
 // (grub-core/normal/menu.c). Of an entry with several linux lines it returns the
-// last. It fails where the selection is "saved" or a variable, which only the
+// last. It fails where the selection is "saved" or a variable, which the
 // environment block knows, and where it selects no entry.
 func DefaultEntry(cfg Config, grubDefault string) (Entry, error) {
 	selection := grubDefault

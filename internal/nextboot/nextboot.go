@@ -35,11 +35,11 @@ type State struct {
 	Generated bool
 	// Defaults are the evaluated defaults.
 	Defaults *grub.Defaults
-	// Pinned says which entry the defaults select when that is none of Lines, and
-	// PinnedAt where; empty when one of Lines boots, or when only the boot loader's environment
-	// block knows.
-	Pinned   string
-	PinnedAt node.Source
+	// Pinned says which entry is selected when that is none of Lines, PinnedBy what selects
+	// it (GRUB_DEFAULT, or saved_entry or next_entry of the environment block), and PinnedAt where;
+	// empty when one of Lines boots.
+	Pinned, PinnedBy string
+	PinnedAt         node.Source
 }
 
 // UnsupportedError is a boot loader that busbar does not manage.
@@ -88,12 +88,14 @@ func Read(boot node.BootConfig) (State, error) {
 	for _, e := range entries {
 		s.Lines = append(s.Lines, Line{Title: e.Title, Release: release(e.Kernel), Args: cmdline.Parse(e.Args), Source: node.Source{Path: GeneratedPath, Line: e.Line}})
 	}
-	s.pinned(config, entries)
-	return s, nil
+	return s, s.pinned(boot, entries)
 }
 
-// GeneratedPath is the configuration that GRUB reads.
-const GeneratedPath = "/boot/grub/grub.cfg"
+// GeneratedPath is the configuration that GRUB reads, CustomPath what that takes in at its end.
+const (
+	GeneratedPath = "/boot/grub/grub.cfg"
+	CustomPath    = "/boot/grub/custom.cfg"
+)
 
 // Evaluate evaluates files in place of the boot configuration's defaults.
 func Evaluate(boot node.BootConfig, files []confdir.File) (*grub.Defaults, error) {
@@ -124,22 +126,52 @@ func release(kernel string) string {
 	return release
 }
 
-// pinned finds out whether the defaults select an entry that is not among ours.
-func (s *State) pinned(config grub.Config, ours []grub.Entry) {
-	selection, known, _ := s.Defaults.Value("GRUB_DEFAULT")
-	if !known || selection == "" {
-		return
+// pinned finds out whether an entry is selected that is not among ours.
+func (s *State) pinned(boot node.BootConfig, ours []grub.Entry) error {
+	menu, err := grub.ParseConfig(boot.Generated + "\n" + boot.Custom)
+	if err != nil {
+		return fmt.Errorf("%s with %s: %w", GeneratedPath, CustomPath, err)
 	}
-	entry, err := grub.DefaultEntry(config, selection)
-	if err != nil || slices.ContainsFunc(ours, func(e grub.Entry) bool { return e.Line == entry.Line }) {
-		return
+	selection, by, at, err := s.selection(boot)
+	if err != nil || selection == "" {
+		return err
 	}
-	s.Pinned = entry.Title
-	for _, a := range s.Defaults.Assignments {
-		if a.Name == "GRUB_DEFAULT" {
-			s.PinnedAt = node.Source{Path: a.File, Line: a.Line}
+	// A selection that is no entry boots the first one.
+	entry, err := grub.DefaultEntry(menu, selection)
+	if err == nil && !slices.ContainsFunc(ours, func(e grub.Entry) bool { return e.Line == entry.Line }) {
+		s.Pinned, s.PinnedBy, s.PinnedAt = entry.Title, by, at
+	}
+	return nil
+}
+
+// selection is what selects the entry that will boot, as 00_header does: next_entry once, else
+// GRUB_DEFAULT, which may refer to saved_entry. It is empty where nothing does.
+func (s *State) selection(boot node.BootConfig) (selection, by string, at node.Source, err error) {
+	env := grub.Environment{}
+	if boot.Environment != "" {
+		if env, err = grub.ParseEnvironment(boot.Environment); err != nil {
+			return "", "", node.Source{}, fmt.Errorf("%s: %w", grub.EnvironmentFile, err)
 		}
 	}
+	stored := func(name string) (string, string, node.Source, error) {
+		return env[name].Value, name, node.Source{Path: grub.EnvironmentFile, Line: env[name].Line}, nil
+	}
+	if env[grub.NextEntry].Value != "" {
+		return stored(grub.NextEntry)
+	}
+	selection, known, _ := s.Defaults.Value("GRUB_DEFAULT")
+	switch {
+	case !known:
+		return "", "", node.Source{}, nil
+	case selection == "saved":
+		return stored(grub.SavedEntry)
+	}
+	for _, a := range s.Defaults.Assignments {
+		if a.Name == "GRUB_DEFAULT" {
+			at = node.Source{Path: a.File, Line: a.Line}
+		}
+	}
+	return selection, "GRUB_DEFAULT", at, nil
 }
 
 // Regenerate returns the boot configuration as update-grub would leave it: every

@@ -74,6 +74,53 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestPinned: what selects an entry that is none of this root's.
+func TestPinned(t *testing.T) {
+	const (
+		head   = "# GRUB Environment Block\n"
+		custom = "menuentry 'own' --id mine {\n\tlinux /vmlinuz root=UUID=01 ro\n}\n"
+	)
+	for _, test := range []struct{ name, defaults, env, want string }{
+		{"nothing", "GRUB_DEFAULT=0\n", head, ""},
+		{"saved, and nothing is", "GRUB_DEFAULT=saved\n", head, ""},
+		{"saved, no environment block", "GRUB_DEFAULT=saved\n", "", ""},
+		{"saved", "GRUB_DEFAULT=saved\n", head + "saved_entry=own\n", "saved_entry: own (/boot/grub/grubenv:2)"},
+		{"saved, by its id", "GRUB_DEFAULT=saved\n", head + "# x\nsaved_entry=mine\n", "saved_entry: own (/boot/grub/grubenv:3)"},
+		{"saved is one of ours", "GRUB_DEFAULT=saved\n", head + "saved_entry=Ubuntu\n", ""},
+		{"saved, and not asked for", "GRUB_DEFAULT=0\n", head + "saved_entry=own\n", ""},
+		{"once", "GRUB_DEFAULT=0\n", head + "next_entry=own\n", "next_entry: own (/boot/grub/grubenv:2)"},
+		{"once, done", "GRUB_DEFAULT=0\n", head + "next_entry=\n", ""},
+		{"once wins", "GRUB_DEFAULT='Debian on the other disk'\n", head + "next_entry=Ubuntu\n", ""},
+		{"in custom.cfg", "GRUB_DEFAULT=own\n", head, "GRUB_DEFAULT: own (/etc/default/grub:1)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := boot(test.defaults)
+			b.Custom, b.Environment = custom, test.env
+			s, err := nextboot.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if s.Pinned != "" {
+				got = s.PinnedBy + ": " + s.Pinned + " (" + s.PinnedAt.String() + ")"
+			}
+			if got != test.want {
+				t.Errorf("got %q, wanted %q", got, test.want)
+			}
+		})
+	}
+	for want, change := range map[string]func(*node.BootConfig){
+		"/boot/grub/grubenv: it does not begin": func(b *node.BootConfig) { b.Environment = "torn" },
+		"/boot/grub/custom.cfg: grub.cfg:":      func(b *node.BootConfig) { b.Custom = "menuentry 'x' {\n" },
+	} {
+		b := boot("GRUB_DEFAULT=0\n")
+		change(&b)
+		if _, err := nextboot.Read(b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, wanted %q", err, want)
+		}
+	}
+}
+
 func TestReadFails(t *testing.T) {
 	unknown := "GRUB_CMDLINE_LINUX=$(args)\n"
 	for want, change := range map[string]func(*node.BootConfig){

@@ -30,7 +30,7 @@ func (s *session) boot(string) node.Value[node.BootConfig] {
 		if b.References, err = s.references(defaults); err != nil {
 			return node.Unknown[node.BootConfig](err.Error(), source)
 		}
-		b.Generated, b.GeneratedReason = s.generated()
+		s.menu(&b)
 	}
 	return node.Known(b, source)
 }
@@ -107,12 +107,19 @@ func (s *session) references(defaults []confdir.File) ([]node.Reference, error) 
 	return list, failed
 }
 
-// generated reads the grub.cfg that the defaults were made into.
-func (s *session) generated() (text, why string) {
-	const p = "/boot/grub/grub.cfg"
-	text, err := s.read(p)
-	if err != nil && !absent(err) {
-		return "", p + ": " + reason(err)
+// menu reads what GRUB reads: the grub.cfg that the defaults were made into, the entries
+// that it takes in, and what selects among them.
+func (s *session) menu(b *node.BootConfig) {
+	for _, part := range []struct {
+		path string
+		text *string
+	}{
+		{"/boot/grub/grub.cfg", &b.Generated}, {"/boot/grub/custom.cfg", &b.Custom}, {grub.EnvironmentFile, &b.Environment},
+	} {
+		text, err := s.read(part.path)
+		if err != nil && !absent(err) {
+			b.GeneratedReason = part.path + ": " + reason(err)
+		}
+		*part.text = text
 	}
-	return text, ""
 }

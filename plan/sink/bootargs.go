@@ -600,12 +600,17 @@ func (b *bootAssessor) pinned() {
 	if b.state.Pinned == "" || len(b.contributions) == 0 {
 		return
 	}
+	fixes := map[string]string{
+		"GRUB_DEFAULT":  "set GRUB_DEFAULT to an entry of this root and run update-grub",
+		grub.SavedEntry: "grub-set-default 0, or another entry of this root",
+		grub.NextEntry:  "grub-editenv - unset next_entry, unless that boot is wanted",
+	}
 	for _, address := range addresses(b.contributions) {
 		b.Findings = append(b.Findings, plan.Finding{
-			ID: "boot_args.other_entry", Address: address, Target: "GRUB_DEFAULT", Status: plan.Conflict, Source: b.state.PinnedAt,
+			ID: "boot_args.other_entry", Address: address, Target: b.state.PinnedBy, Status: plan.Conflict, Source: b.state.PinnedAt,
 			Found: b.state.Pinned, Want: "an entry of this root",
-			Summary: fmt.Sprintf("GRUB_DEFAULT boots %q, an entry that does not get busbar's arguments", b.state.Pinned),
-			Fix:     "set GRUB_DEFAULT to an entry of this root and run update-grub",
+			Summary: fmt.Sprintf("%s boots %q, an entry that does not get busbar's arguments", b.state.PinnedBy, b.state.Pinned),
+			Fix:     fixes[b.state.PinnedBy],
 		})
 	}
 }
