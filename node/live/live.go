@@ -195,7 +195,10 @@ type session struct {
 	// modules are the names of all modules asked for, with underscores.
 	modules map[string]bool
 	kernels func() ([]kernelModules, error)
-	manager manager
+	// mountTable and immutable are read once.
+	mountTable func() (mountTable, error)
+	immutable  func() string
+	manager    manager
 }
 
 func newSession(ctx context.Context, r *Reader, queries []node.Query) *session {
@@ -206,6 +209,7 @@ func newSession(ctx context.Context, r *Reader, queries []node.Query) *session {
 		}
 	}
 	s.kernels = sync.OnceValues(func() ([]kernelModules, error) { return s.installedKernels(s.modules) })
+	s.mountTable, s.immutable = sync.OnceValues(s.readMounts), sync.OnceValue(s.readImmutable)
 	return s
 }
 

@@ -127,7 +127,7 @@ func (s *session) mount(p string) node.Value[node.MountState] {
 	if err != nil {
 		return unknown[node.MountState](err, p)
 	}
-	table, root := s.files, s.root
+	root := s.root
 	inTable := strings.TrimPrefix(host, root)
 	switch {
 	case s.root == "":
@@ -135,25 +135,46 @@ func (s *session) mount(p string) node.Value[node.MountState] {
 			return unknown[node.MountState](err, p)
 		}
 	case !s.running: // the root is a directory of this machine: so is its mount
-		table, root, inTable = files{running: true}, s.root, host
+		inTable = host
 	}
-	mounts, source, err := table.mounts()
+	mounts, err := s.mountTable()
 	if err != nil {
-		return unknown[node.MountState](err, source)
+		return unknown[node.MountState](err, mounts.source)
 	}
-	m, ok := holding(mounts, path.Clean("/"+inTable))
+	m, ok := holding(mounts.points, path.Clean("/"+inTable))
 	if !ok {
-		return unknown[node.MountState](errNoMount, source)
+		return unknown[node.MountState](errNoMount, mounts.source)
 	}
-	state := node.MountState{Point: m.point, Type: m.kind, ReadOnly: m.readOnly}
+	state := node.MountState{Point: m.point, Type: m.kind, ReadOnly: m.readOnly, Immutable: s.immutable()}
 	if !s.running && root != "" {
 		state.Point = "/" + strings.TrimPrefix(strings.TrimPrefix(m.point, root), "/")
 		if !under(m.point, root) {
 			state.Point = "/" // the mount begins above the root
 		}
 	}
-	if os, _ := s.osRelease().Get(); os.ID == "nixos" || s.exists("/etc/NIXOS") {
-		state.Immutable = "NixOS"
+	return node.Known(state, node.Source{Path: mounts.source})
+}
+
+// mountTable is what is mounted, and where that was read.
+type mountTable struct {
+	points []mountPoint
+	source string
+}
+
+// readMounts reads the table in which the root is found.
+func (s *session) readMounts() (mountTable, error) {
+	table := s.files
+	if s.root != "" && !s.running {
+		table = files{running: true}
 	}
-	return node.Known(state, node.Source{Path: source})
+	points, source, err := table.mounts()
+	return mountTable{points, source}, err
+}
+
+// readImmutable names the system that manages /etc as a whole.
+func (s *session) readImmutable() string {
+	if os, _ := s.osRelease().Get(); os.ID == "nixos" || s.exists("/etc/NIXOS") {
+		return "NixOS"
+	}
+	return ""
 }
