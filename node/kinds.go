@@ -58,6 +58,11 @@ var (
 
 	// RDMAPort is what the driver says of an RDMA port; key is DEVICE/PORT.
 	RDMAPort = Kind[RDMAPortState]{"rdma_port"}
+
+	// PCIRegisters are the named registers of a PCI function; key is its address.
+	PCIRegisters = Kind[PCIRegisterState]{"pci_registers"}
+	// PCILink is the link of a PCI function, now and at best; key is its address.
+	PCILink = Kind[PCILinkState]{"pci_link"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -82,6 +87,8 @@ var decoders = map[string]func(valueJSON) (any, error){
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
 	RDMAPort.name:         decode[RDMAPortState],
+	PCIRegisters.name:     decode[PCIRegisterState],
+	PCILink.name:          decode[PCILinkState],
 }
 
 func decode[T any](in valueJSON) (any, error) {

@@ -244,6 +244,8 @@ func jsonType(t reflect.Type) string {
 		return "array"
 	case reflect.Struct, reflect.Map:
 		return "object"
+	case reflect.Float64:
+		return "number"
 	default:
 		return "whole number"
 	}

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"busbar/internal/confdir"
+	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/node/example"
 )
@@ -119,6 +120,16 @@ func answers() []node.Answer {
 		node.ProcLimits.Answer("slurmd.service", node.Known(node.ProcessLimits{Running: true, PID: 9, Command: "slurmd", Text: "Limit\n"}, at("/proc/9/limits"))),
 		node.RDMAPort.Answer("mlx5_0/1", node.Awaiting[node.RDMAPortState]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"})),
 		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{LinkLayer: "Ethernet"}, node.Source{Call: "netlink"})),
+		node.PCIRegisters.Answer("0000:1a:00.0", node.Known(node.PCIRegisterState{
+			Express: node.Known(pciregs.Express{Present: true, PortType: pciregs.DownstreamPort, MaxPayloadSupported: 512, MaxPayload: 256, MaxReadRequest: 4096, RelaxedOrdering: true}, at("/sys/config")),
+			ACS:     node.Known(pciregs.ACS{Present: true, Supported: pciregs.SrcValid | pciregs.Redirect | pciregs.TransBlk | pciregs.DirectTrans, Enabled: pciregs.SrcValid | pciregs.ReqRedir}, at("/sys/config")),
+			ATS:     node.Known(pciregs.ATS{Present: true, Enabled: true}, at("/sys/config")),
+			BARs:    node.Known([]pciregs.BAR{{Index: 2, SizeBytes: 256 << 30, Prefetchable: true, Unassigned: true}}, at("/sys/resource")),
+		}, at("/sys/config"))),
+		node.PCIRegisters.Answer("0000:1b:00.0", node.Known(node.PCIRegisterState{ACS: node.Unknown[pciregs.ACS]("run as root", at("/sys/config")), BARs: node.Known([]pciregs.BAR{}, at("/sys/resource"))}, at("/sys/config"))),
+		node.PCILink.Answer("0000:1b:00.0", node.Known(node.PCILinkState{
+			Current: node.Known(pciregs.Link{SpeedGTs: 2.5, Width: 8}, at("/sys/current_link_speed")), Max: node.Known(pciregs.Link{SpeedGTs: 32, Width: 16}, at("/sys/max_link_speed")),
+		}, at("/sys"))),
 	}
 }
 
@@ -400,6 +411,8 @@ func TestUnreadable(t *testing.T) {
 		"value in an answer":              {head + "\"answers\": [{\"kind\": \"unit\", \"value\": {\"active\":\n\"on\"}}]}", "line 3: field answers.0.value.active: found string, wanted object"},
 		"member of a map":                 {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\": {\"a\": \"1\",\n\"b\": 2}}}]}", "line 3: field answers.0.value.parameters: found number, wanted string"},
 		"map":                             {head + "\"answers\": [{\"kind\": \"module\", \"value\": {\"parameters\":\n[1]}}]}", "line 3: field answers.0.value.parameters: found array, wanted object"},
+		"number with a fraction":          {head + "\"answers\": [{\"kind\": \"pci_link\", \"value\": {\"max\": {\"value\": {\"speed_gt_s\":\n\"32\"}}}}]}", "line 3: field answers.0.value.max.value.speed_gt_s: found string, wanted number"},
+		"ACS function":                    {head + `"answers": [{"kind": "pci_registers", "value": {"acs": {"value": {"present": true, "enabled": ["Redirect"]}}}}]}`, "field answers.0: \"Redirect\" is no ACS function: they are SrcValid, TransBlk, ReqRedir, CmpltRedir, UpstreamFwd, EgressCtrl, DirectTrans"},
 		"two answers":                     {head + `"answers": [{}, {"kind": "sysctl", "key": "a", "value": "1"}, {"kind": "sysctl", "key": "b"}, {"kind": "sysctl", "key": "a", "reason": "gone"}]}`, "field answers.3: sysctl:a was answered by answers.1"},
 		"known and unknown":               {head + `"answers": [{}, {"kind": "sysctl", "key": "a", "value": "1", "reason": "gone"}]}`, "field answers.1: it holds both a value and the reason why there is none"},
 		"known and not, in the inventory": {head + `"inventory": {"kernel": {"value": "6.8", "reason": "gone"}}}`, "not a recording: it holds both a value and the reason why there is none"},

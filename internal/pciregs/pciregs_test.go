@@ -176,6 +176,7 @@ func TestUnreadable(t *testing.T) {
 		"before version 2 of PCIe":     {change(port, map[int]byte{0x6a: 0x61, 0x74: 0x42}), `best "5GT/s x4"`},
 		"no vector of speeds":          {change(port, map[int]byte{0x74: 0x42, 0x94: 0}), `best "5GT/s x4"`},
 		"a vector up to 64 GT/s":       {change(port, map[int]byte{0x94: 0x7e}), `best "64GT/s x4"`},
+		"the first of two":             {change(port, map[int]byte{0x10c: 0x0d}), `acs {"present":true}` + "\n"},
 		"every ACS function":           {change(port, map[int]byte{0xf2a: 0x5d}), `"enabled":["SrcValid","ReqRedir","CmpltRedir","UpstreamFwd","DirectTrans"]}`},
 		"ACS functions without a name": {change(port, map[int]byte{0xf29: 0xff, 0xf2b: 0xff}), `"EgressCtrl","DirectTrans"]}` + "\n"},
 	} {
@@ -392,7 +393,7 @@ func TestParseResource(t *testing.T) {
 		"virtio":       {text: first("0x0000004000100000 0x000000400017ffff 0x0000000000140204"), want: []pciregs.BAR{{SizeBytes: 512 << 10}}},
 		"I/O ports":    {text: first("0x0000000000003000 0x000000000000303f 0x0000000000040101"), want: []pciregs.BAR{}},
 		"unassigned":   {text: first("0x0000000000000000 0x0000000fffffffff 0x000000002014220c"), want: []pciregs.BAR{{SizeBytes: 64 * gib, Prefetchable: true, Unassigned: true}}},
-		"cut off":      {text: "0x0 0x0 0x0\n", why: "2 lines, wanted one for each of 6"},
+		"cut off":      {text: "0x0 0x0 0x0\n", why: "it has lines for 2 of 6 base address registers"},
 		"few fields":   {text: first("0x0 0x0"), why: "line 1 has 2 fields"},
 		"no number":    {text: first("0x0 x 0x200"), why: `line 1: "x" is no hexadecimal number`},
 		"decimal":      {text: first("0 1 2"), why: `line 1: "0" is no hexadecimal number`},

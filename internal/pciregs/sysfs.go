@@ -93,7 +93,7 @@ func ParseResource(text string) ([]BAR, error) {
 	bars := []BAR{}
 	lines := strings.Split(text, "\n")
 	if len(lines) < baseAddressRegisters {
-		return nil, fmt.Errorf("%d lines, wanted one for each of %d base address registers", len(lines), baseAddressRegisters)
+		return nil, fmt.Errorf("it has lines for %d of %d base address registers", len(lines), baseAddressRegisters)
 	}
 	for i, line := range lines[:baseAddressRegisters] {
 		var v [3]uint64

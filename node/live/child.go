@@ -44,6 +44,8 @@ func asked(q node.Query) string {
 	switch q.Kind {
 	case node.RDMAPort.Name():
 		return "the driver of RDMA port " + q.Key
+	case node.PCIRegisters.Name(), node.PCILink.Name():
+		return "PCI function " + q.Key
 	case kindNetwork:
 		return "the kernel's routing tables"
 	default:
@@ -90,6 +92,10 @@ func (f files) askDriver(q node.Query) node.Value[json.RawMessage] {
 	switch q.Kind {
 	case node.RDMAPort.Name():
 		return encodeValue(f.rdmaPort(q.Key))
+	case node.PCIRegisters.Name():
+		return encodeValue(f.pciRegisters(q.Key))
+	case node.PCILink.Name():
+		return encodeValue(f.pciLink(q.Key))
 	case kindPortName:
 		return encodeValue(f.attributeValue(netClass + "/" + q.Key + "/phys_port_name"))
 	case kindNetwork:
@@ -143,32 +149,39 @@ func decodeValue[T any](v node.Value[json.RawMessage]) node.Value[T] {
 // self runs this very program, also when its file was replaced meanwhile.
 func self() *exec.Cmd { return exec.Command("/proc/self/exe", ChildArgument) }
 
-// askDrivers answers queries of node's kinds through the child, those about a device that is not
-// there at once.
+// askDrivers answers queries of node's kinds through the child, those that need nobody's answer at once.
 func (r *Reader) askDrivers(ctx context.Context, queries []node.Query, answers chan<- node.Answer) {
 	var there []node.Query
 	for _, q := range queries {
-		device, port, _ := strings.Cut(q.Key, "/")
-		p := path.Join(rdmaClass, device)
-		_, err := r.files.stat(p)
-		_, decimal := parsePort(port)
-		switch {
-		case device == "" || device == ".." || !decimal:
-			answers <- r.kinds[q.Kind].unknown(q.Key, "is not DEVICE/PORT")
-		case absent(err):
-			answers <- node.AnswerTo(q, node.Awaiting[node.RDMAPortState](
-				"there is no RDMA device "+device, node.CapabilityRDMA, node.Source{Path: p}))
-		case err != nil:
-			answers <- node.AnswerTo(q, unknown[node.RDMAPortState](err, p))
-		default:
-			there = append(there, q)
+		if a, ok := r.kinds[q.Kind].without(r.files, q.Key); ok {
+			answers <- a
+			continue
 		}
+		there = append(there, q)
 	}
 	if len(there) == 0 {
 		return
 	}
 	for q, v := range r.ask(ctx, there) {
 		answers <- r.kinds[q.Kind].decode(q.Key, v)
+	}
+}
+
+// rdmaPortWithout answers for a port whose device is not there.
+func (f files) rdmaPortWithout(key string) (node.Value[node.RDMAPortState], bool) {
+	device, port, _ := strings.Cut(key, "/")
+	p := path.Join(rdmaClass, device)
+	_, err := f.stat(p)
+	_, decimal := parsePort(port)
+	switch {
+	case device == "" || device == ".." || !decimal:
+		return node.Unknown[node.RDMAPortState]("is not DEVICE/PORT", node.Source{}), true
+	case absent(err):
+		return node.Awaiting[node.RDMAPortState]("there is no RDMA device "+device, node.CapabilityRDMA, node.Source{Path: p}), true
+	case err != nil:
+		return unknown[node.RDMAPortState](err, p), true
+	default:
+		return node.Value[node.RDMAPortState]{}, false
 	}
 }
 

@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 		rootServer("netroot", s)
 		rootServer("nfsroot", s)
 		ipDevice(s)
-		isPCIAddress(s)
+		node.IsPCIAddress(s)
 		blsEnabled(s)
 		if checkUnitName(s) == nil {
 			dropInDirs(s)

@@ -142,7 +142,10 @@ const (
 type kindReader struct {
 	way readWay
 	// read is nil when the child reads.
-	read    func(s *session, key string) node.Answer
+	read func(s *session, key string) node.Answer
+	// without is the answer where nobody needs to be asked: no such device, no such key. It
+	// is nil unless the child reads.
+	without func(f files, key string) (node.Answer, bool)
 	decode  func(key string, v node.Value[json.RawMessage]) node.Answer
 	unknown func(key, reason string) node.Answer
 }
@@ -159,6 +162,18 @@ func reads[T any](way readWay, kind node.Kind[T], read func(s *session, key stri
 			return kind.Answer(key, node.Unknown[T](reason, node.Source{}))
 		},
 	}
+}
+
+// readsByChild says how a kind is read that a driver answers. without gives the answer where nobody needs
+// to be asked, and false where the child is to.
+func readsByChild[T any](kind node.Kind[T], without func(f files, key string) (node.Value[T], bool)) kindReader {
+	k := reads(byChild, kind, nil)
+	k.read = nil
+	k.without = func(f files, key string) (node.Answer, bool) {
+		v, ok := without(f, key)
+		return kind.Answer(key, v), ok
+	}
+	return k
 }
 
 func kindReaders() map[string]kindReader {
@@ -182,7 +197,9 @@ func kindReaders() map[string]kindReader {
 		node.LimitsFiles.Name():      reads(byFile, node.LimitsFiles, (*session).limitsFiles),
 		node.Unit.Name():             reads(byManager, node.Unit, (*session).unit),
 		node.ProcLimits.Name():       reads(byManager, node.ProcLimits, (*session).procLimits),
-		node.RDMAPort.Name():         reads(byChild, node.RDMAPort, nil),
+		node.RDMAPort.Name():         readsByChild(node.RDMAPort, files.rdmaPortWithout),
+		node.PCIRegisters.Name():     readsByChild(node.PCIRegisters, pciWithout[node.PCIRegisterState]),
+		node.PCILink.Name():          readsByChild(node.PCILink, pciWithout[node.PCILinkState]),
 	}
 }
 

@@ -70,7 +70,7 @@ func (f files) pciOf(dir string) string {
 		target, _ := f.readlink("/sys/bus/virtio/devices/" + parent)
 		parent = path.Base(path.Dir(target))
 	}
-	if parent = strings.ToLower(parent); isPCIAddress(parent) {
+	if parent = strings.ToLower(parent); node.IsPCIAddress(parent) {
 		return parent
 	}
 	return ""

@@ -61,7 +61,7 @@ func (f files) pciFunction(name string) (node.PCIFunction, error) {
 	p.Driver = f.linkBase(dir + "/driver")
 	p.PhysicalFunction = strings.ToLower(f.linkBase(dir + "/physfn"))
 	if target, err := f.readlink(dir); err == nil {
-		if above := strings.ToLower(path.Base(path.Dir(target))); isPCIAddress(above) {
+		if above := strings.ToLower(path.Base(path.Dir(target))); node.IsPCIAddress(above) {
 			p.Parent = above
 		}
 	}
@@ -127,18 +127,4 @@ func parseModalias(alias string, p *node.PCIFunction) bool {
 	p.Vendor, p.Device, p.SubsystemVendor, p.SubsystemDevice = fields[0][4:], fields[1][4:], fields[2][4:], fields[3][4:]
 	p.Class = fields[4] + fields[5] + fields[6]
 	return rest == ""
-}
-
-// isPCIAddress reports whether s is DDDD:BB:DD.F; domains can have more digits.
-func isPCIAddress(s string) bool {
-	domain, rest, ok := strings.Cut(s, ":")
-	if !ok || len(domain) < 4 || len(rest) != len("00:00.0") || rest[2] != ':' || rest[5] != '.' {
-		return false
-	}
-	for _, field := range []string{domain, rest[:2], rest[3:5], rest[6:]} {
-		if _, err := strconv.ParseUint(field, 16, 32); err != nil {
-			return false
-		}
-	}
-	return true
 }

@@ -249,7 +249,7 @@ func (f files) saved() ([]string, error) {
 		return nil, fmt.Errorf("the saved set of protected NICs is no JSON list of names: %w", err)
 	}
 	for i, s := range list {
-		if isPCIAddress(s) {
+		if node.IsPCIAddress(s) {
 			list[i] = strings.ToLower(s)
 		}
 	}
