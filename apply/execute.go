@@ -51,6 +51,8 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 		return r.reloadUnits(ctx)
 	case plan.RestartUnit:
 		return r.restartUnit(ctx, a)
+	case plan.PCIAction:
+		return r.writePCIRegister(a, now)
 	default:
 		return fmt.Errorf("this version does not know how to %s", action.Kind())
 	}

@@ -3,6 +3,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,14 @@ import (
 	"busbar/internal/confdir"
 	"busbar/internal/limits"
 	"busbar/internal/nextboot"
+	"busbar/internal/pciregs"
+	"busbar/internal/pciregs/pciregstest"
 	"busbar/node"
 	"busbar/plan"
 )
 
 // machine is a small node below a directory: files, modules (/sys/module/NAME),
-// parameters (/proc/sys), units (/units/NAME: file state and active state), a boot
+// parameters (/proc/sys), PCI functions, units (/units/NAME: file state and active state), a boot
 // loader and the programs modprobe and update-grub. It is a Reader.
 type machine struct {
 	root string
@@ -30,6 +33,23 @@ type machine struct {
 	onRead func()
 	// blind: its systemd does not notice new drop-ins.
 	blind bool
+	// virtualization and nicDriver are those of the inventory where they are not the usual ones.
+	virtualization, nicDriver string
+}
+
+// The PCI functions of a machine: a port that redirects, and a NIC below it.
+const (
+	port       = "0000:17:01.0"
+	nic        = "0000:19:00.0"
+	portConfig = "/sys/bus/pci/devices/" + port + "/config"
+	nicConfig  = "/sys/bus/pci/devices/" + nic + "/config"
+)
+
+// redirecting is the configuration space of a port as Linux sets it under an IOMMU.
+func redirecting(t *testing.T) []byte {
+	config := pciregstest.Config(t, "pex9716-port")
+	config[0xf2a] = 0x1d
+	return config
 }
 
 // newMachine is a machine with nothing done to it.
@@ -46,6 +66,8 @@ func newMachine(t *testing.T) *machine {
 	m.write("/units/loaded-slurmd.service", "65536")
 	m.write("/units/loaded-nvidia-fabricmanager.service", "65536")
 	m.write("/run/utmp", "")
+	m.write(portConfig, string(redirecting(t)))
+	m.write(nicConfig, string(pciregstest.Config(t, "connectx3-endpoint")))
 	m.program("modprobe", `
 if [ "$1" = -r ]; then rm -r "$root/sys/module/$2"; exit; fi
 mkdir -p "$root/sys/module/$1"`)
@@ -86,7 +108,14 @@ func (m *machine) options(plan func(context.Context) (Planned, error)) Options {
 }
 
 func (m *machine) Inventory(context.Context) node.Inventory {
-	inv := node.Inventory{BootID: node.Known("boot-1", node.Source{}), Marker: node.Known(node.Marker{}, node.Source{})}
+	inv := node.Inventory{
+		BootID: node.Known("boot-1", node.Source{}), Marker: node.Known(node.Marker{}, node.Source{}),
+		Virtualization: node.Known(cmp.Or(m.virtualization, "none"), node.Source{}),
+		PCI: node.Known([]node.PCIFunction{
+			{Address: port, Vendor: "10b5", Device: "9716", Class: "060400", Driver: "pcieport"},
+			{Address: nic, Vendor: "15b3", Device: "1007", Class: "020000", Driver: cmp.Or(m.nicDriver, "mlx4_core"), Parent: port},
+		}, node.Source{}),
+	}
 	if text, err := os.ReadFile(m.root + node.MarkerPath); err == nil {
 		inv.Marker = node.Known(node.Marker{BootID: "boot-1", Args: []string{strings.TrimSpace(string(text))}}, node.Source{})
 		if strings.Contains(string(text), "iommu=pt") {
@@ -151,7 +180,26 @@ func (m *machine) answer(q node.Query) node.Answer {
 		}
 		return node.RDMAPort.Answer(q.Key, node.Known(node.RDMAPortState{LinkLayer: string(text)}, node.Source{}))
 	}
+	if q.Kind == node.PCIRegisters.Name() {
+		return node.PCIRegisters.Answer(q.Key, node.Known(m.registers(q.Key), node.Source{}))
+	}
 	panic("the machine knows no " + q.String())
+}
+
+func (m *machine) registers(address string) node.PCIRegisterState {
+	config, err := os.Open(filepath.Join(m.root, "/sys/bus/pci/devices", address, "config"))
+	must(err)
+	defer config.Close()
+	space, err := pciregs.Open(config)
+	must(err)
+	var state node.PCIRegisterState
+	express, err := space.Express()
+	must(err)
+	state.Express = node.Known(express, node.Source{})
+	acs, err := space.ACS()
+	must(err)
+	state.ACS = node.Known(acs, node.Source{})
+	return state
 }
 
 func (m *machine) list(dir string) []confdir.File {
@@ -307,6 +355,9 @@ func everything(f node.Facts) []plan.Step {
 		{Target: "/boot/grub/grub.cfg", Requires: []string{"boot-args"}, Action: plan.UpdateGRUB{Want: []string{"iommu=pt"}}},
 		{Target: "/etc/systemd/system/slurmd.service.d/zz-busbar.conf", Provides: []string{"slurmd-limits"}, Action: plan.WriteFile{Path: "/etc/systemd/system/slurmd.service.d/zz-busbar.conf", Text: "[Service]\nLimitMEMLOCK=infinity\n"}},
 		{Target: "nvidia_peermem", Action: plan.LoadModule{Name: "nvidia_peermem"}},
+		{Target: port, Action: plan.SetACS{Address: port, Off: pciregs.Redirect}},
+		{Target: nic, Action: plan.SetMaxReadRequest{Address: nic, Bytes: 4096}},
+		{Target: nic, Action: plan.SetRelaxedOrdering{Address: nic, Allowed: true}},
 		{Target: "kernel.numa_balancing", Action: plan.SetSysctl{Name: "kernel.numa_balancing", Value: "0"}},
 		{Target: "slurmd.service", Requires: []string{"slurmd-limits"}, Provides: []string{"slurmd-reloaded"}, Action: plan.ReloadUnits{Units: []string{"slurmd.service"}}},
 		{Target: "slurmd.service", Requires: []string{"slurmd-reloaded"}, Action: plan.RestartUnit{Unit: "slurmd.service", Limits: []plan.ProcessLimit{{Item: "memlock", Value: limits.Unlimited}}}},

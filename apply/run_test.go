@@ -119,6 +119,9 @@ func TestEveryKindOfStep(t *testing.T) {
 		"update-grub:/boot/grub/grub.cfg done",
 		"write-file:/etc/systemd/system/slurmd.service.d/zz-busbar.conf done",
 		"load-module:nvidia_peermem done",
+		"set-acs:0000:17:01.0 done",
+		"set-max-read-request:0000:19:00.0 done",
+		"set-relaxed-ordering:0000:19:00.0 done",
 		"set-sysctl:kernel.numa_balancing done",
 		"daemon-reload:slurmd.service done",
 		"restart-unit:slurmd.service done",
@@ -181,7 +184,7 @@ func TestKilledAnywhereConverges(t *testing.T) {
 		if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 {
 			t.Errorf("killed at %d, exit code %d: %s", at, result.ExitCode, errorsOf(result))
 		}
-		for _, name := range []string{"/etc/nccl.conf", "/etc/nccl.conf.busbar-backup", "/boot/grub/grub.cfg", "/units/slurmd.service", node.MarkerPath} {
+		for _, name := range []string{"/etc/nccl.conf", "/etc/nccl.conf.busbar-backup", "/boot/grub/grub.cfg", "/units/slurmd.service", portConfig, nicConfig, node.MarkerPath} {
 			if got, want := m.text(name), want.text(name); got != want {
 				t.Errorf("killed at %d, %s is %q, want %q", at, name, got, want)
 			}
@@ -419,7 +422,7 @@ func TestInterruptedAfterStep(t *testing.T) {
 	if result.ExitCode != plan.ExitPartial || !result.Interrupted {
 		t.Errorf("exit code %d, interrupted %t", result.ExitCode, result.Interrupted)
 	}
-	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 7 {
+	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 10 {
 		t.Errorf("the next run: exit code %d, %v", result.ExitCode, outcomes(result))
 	}
 }

@@ -43,40 +43,48 @@ func (inv Inventory) ACSRefusal() string {
 	return ""
 }
 
-// ACSPortRefusal says why the ACS functions of the port at address must not be set, or is empty. Beyond
-// ACSRefusal, these refuse: a function below the port that was handed to a guest or to a
-// program (vfio), which the port's ACS keeps apart from others; registers that cannot be read in full;
-// and a port without ACS. registers are the port's, the answer to PCIRegisters.
+// ACSPortRefusal says why the ACS functions of the port at address must not be set, or is empty:
+// ACSRefusal, registers that cannot be read in full, or none of ACS. registers are the port's, the
+// answer to PCIRegisters.
 func (inv Inventory) ACSPortRefusal(address string, registers Value[PCIRegisterState]) string {
 	if why := inv.ACSRefusal(); why != "" {
 		return why
 	}
+	r, ok := registers.Get()
+	if !ok {
+		return "the registers of " + address + " cannot be read: " + registers.Reason()
+	}
+	acs, ok := r.ACS.Get()
+	switch {
+	case !r.Express.IsKnown():
+		return "the registers of " + address + " cannot be read in full: " + r.Express.Reason()
+	case !ok:
+		return "the registers of " + address + " cannot be read in full: " + r.ACS.Reason()
+	case !acs.Present:
+		return address + " has no ACS capability"
+	default:
+		return ""
+	}
+}
+
+// RedirectOffRefusal says why redirection must stay on at the port at address, or is empty: it keeps
+// a function apart from others that was handed to a guest or to a user's program (VFIO).
+func (inv Inventory) RedirectOffRefusal(address string) string {
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return "what is on the PCI bus is unknown: " + inv.PCI.Reason()
+	}
 	bus, _ := inv.pciBus()
-	functions, _ := inv.PCI.Get()
 	for _, f := range functions {
 		if !strings.Contains(f.Driver, "vfio") { // vfio-pci, mlx5_vfio_pci, nvgrace-gpu-vfio-pci ...
 			continue
 		}
-		if bridges, err := bus.bridgesAbove(f.Address); err != nil || f.Address == address || slices.Contains(bridges, address) {
-			return fmt.Sprintf("%s was handed to a guest or a program (driver %s), which this port's ACS keeps apart from other devices", f.Address, f.Driver)
+		bridges, err := bus.bridgesAbove(f.Address)
+		if err != nil || f.Address == address || slices.Contains(bridges, address) {
+			return fmt.Sprintf("the ACS of %s keeps %s apart, which was handed to a guest or a program (driver %s)", address, f.Address, f.Driver)
 		}
 	}
-	r, ok := registers.Get()
-	if !ok {
-		return "its registers cannot be read: " + registers.Reason()
-	}
-	if !r.Express.IsKnown() {
-		return "its registers cannot be read in full: " + r.Express.Reason()
-	}
-	acs, ok := r.ACS.Get()
-	switch {
-	case !ok:
-		return "its registers cannot be read in full: " + r.ACS.Reason()
-	case !acs.Present:
-		return "it has no ACS capability"
-	default:
-		return ""
-	}
+	return ""
 }
 
 // isBridge reports a PCI-to-PCI bridge (class 0604), which is what ports show.

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -281,17 +280,6 @@ func TestACSPortRefusal(t *testing.T) {
 		Express: known(pciregs.Express{Present: true, PortType: pciregs.DownstreamPort}),
 		ACS:     known(pciregs.ACS{Present: true, Supported: pciregs.SrcValid | pciregs.Redirect}),
 	}
-	vfio := func(address string) node.Inventory {
-		inv := pci(server)
-		functions := value(inv.PCI)
-		for i := range functions {
-			if functions[i].Address == address {
-				functions[i].Driver = "vfio-pci"
-			}
-		}
-		return inv
-	}
-	const handed = "%s was handed to a guest or a program (driver vfio-pci), which this port's ACS keeps apart from other devices"
 	virtual := pci(server)
 	virtual.Virtualization = known("kvm")
 	for name, tt := range map[string]struct {
@@ -301,18 +289,49 @@ func TestACSPortRefusal(t *testing.T) {
 	}{
 		"all is well":              {pci(server), known(full), ""},
 		"the platform":             {virtual, known(full), "this is a virtual machine (kvm): its host owns the ports above the devices, and relies on their ACS"},
-		"a guest's device below":   {vfio("0000:19:00.1"), known(full), fmt.Sprintf(handed, "0000:19:00.1")},
-		"a guest's device beside":  {vfio("0000:18:00.0"), known(full), ""},
-		"the function itself":      {vfio(port), known(full), fmt.Sprintf(handed, port)},
-		"registers unknown":        {pci(server), node.Unknown[node.PCIRegisterState]("no answer within 2s", node.Source{}), "its registers cannot be read: no answer within 2s"},
-		"registers never asked":    {pci(server), node.Value[node.PCIRegisterState]{}, "its registers cannot be read: not recorded"},
-		"without root":             {pci(server), known(node.PCIRegisterState{Express: node.Unknown[pciregs.Express]("run as root", node.Source{})}), "its registers cannot be read in full: run as root"},
-		"without extended space":   {pci(server), known(node.PCIRegisterState{Express: full.Express, ACS: node.Unknown[pciregs.ACS]("only 256 bytes", node.Source{})}), "its registers cannot be read in full: only 256 bytes"},
-		"a port without ACS":       {pci(server), known(node.PCIRegisterState{Express: full.Express, ACS: known(pciregs.ACS{})}), "it has no ACS capability"},
-		"what was never looked at": {pci(server), known(node.PCIRegisterState{Express: full.Express}), "its registers cannot be read in full: not recorded"},
+		"registers unknown":        {pci(server), node.Unknown[node.PCIRegisterState]("no answer within 2s", node.Source{}), "the registers of 0000:17:01.0 cannot be read: no answer within 2s"},
+		"registers never asked":    {pci(server), node.Value[node.PCIRegisterState]{}, "the registers of 0000:17:01.0 cannot be read: not recorded"},
+		"without root":             {pci(server), known(node.PCIRegisterState{Express: node.Unknown[pciregs.Express]("run as root", node.Source{})}), "the registers of 0000:17:01.0 cannot be read in full: run as root"},
+		"without extended space":   {pci(server), known(node.PCIRegisterState{Express: full.Express, ACS: node.Unknown[pciregs.ACS]("only 256 bytes", node.Source{})}), "the registers of 0000:17:01.0 cannot be read in full: only 256 bytes"},
+		"a port without ACS":       {pci(server), known(node.PCIRegisterState{Express: full.Express, ACS: known(pciregs.ACS{})}), "0000:17:01.0 has no ACS capability"},
+		"what was never looked at": {pci(server), known(node.PCIRegisterState{Express: full.Express}), "the registers of 0000:17:01.0 cannot be read in full: not recorded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.inv.ACSPortRefusal(port, tt.registers); got != tt.want {
+				t.Errorf("%q, wanted %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRedirectOffRefusal(t *testing.T) {
+	const port = "0000:17:01.0"
+	bound := func(address, driver string) node.Inventory {
+		inv := pci(server)
+		functions := value(inv.PCI)
+		for i := range functions {
+			if functions[i].Address == address {
+				functions[i].Driver = driver
+			}
+		}
+		return inv
+	}
+	for name, tt := range map[string]struct {
+		inv  node.Inventory
+		want string
+	}{
+		"nobody's":             {pci(server), ""},
+		"a function below":     {bound("0000:19:00.1", "vfio-pci"), "the ACS of 0000:17:01.0 keeps 0000:19:00.1 apart, which was handed to a guest or a program (driver vfio-pci)"},
+		"a virtual one below":  {bound("0000:19:02.3", "mlx5_vfio_pci"), "the ACS of 0000:17:01.0 keeps 0000:19:02.3 apart, which was handed to a guest or a program (driver mlx5_vfio_pci)"},
+		"the function itself":  {bound(port, "vfio-pci"), "the ACS of 0000:17:01.0 keeps 0000:17:01.0 apart, which was handed to a guest or a program (driver vfio-pci)"},
+		"one below its sister": {bound("0000:18:00.0", "vfio-pci"), ""},
+		"bridges in a loop": {node.Inventory{PCI: known([]node.PCIFunction{{Address: "a", Parent: "b", Driver: "vfio-pci"}, {Address: "b", Parent: "a"}})},
+			"the ACS of 0000:17:01.0 keeps a apart, which was handed to a guest or a program (driver vfio-pci)"},
+		"an unknown bus": {node.Inventory{PCI: node.Unknown[[]node.PCIFunction]("permission denied", node.Source{})},
+			"what is on the PCI bus is unknown: permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.inv.RedirectOffRefusal(port); got != tt.want {
 				t.Errorf("%q, wanted %q", got, tt.want)
 			}
 		})

@@ -12,8 +12,8 @@ import (
 //go:embed *.hex
 var dumps embed.FS
 
-// Config returns a configuration space as sysfs shows it to root: what NAME.hex holds, a line for the size and then
-// rows "OFFSET: BYTES" in hexadecimal as lspci(8) prints them, without rows of zeros.
+// Config returns a configuration space as sysfs shows it to root: what NAME.hex holds, a line for
+// the size and then rows "OFFSET: BYTES" in hexadecimal as lspci(8) prints them, without rows of zeros.
 func Config(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := dumps.ReadFile(name + ".hex")
