@@ -30,12 +30,13 @@ type recordingJSON struct {
 }
 
 type answerJSON struct {
-	Kind   string          `json:"kind"`
-	Key    string          `json:"key,omitempty"`
-	Value  json.RawMessage `json:"value,omitempty"`
-	Reason string          `json:"reason,omitempty"`
-	Needs  string          `json:"needs,omitempty"`
-	Source *Source         `json:"source,omitempty"`
+	Kind        string          `json:"kind"`
+	Key         string          `json:"key,omitempty"`
+	Value       json.RawMessage `json:"value,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Needs       string          `json:"needs,omitempty"`
+	Unsupported bool            `json:"unsupported,omitempty"`
+	Source      *Source         `json:"source,omitempty"`
 }
 
 // WriteRecording writes facts as a recording, answers sorted by kind and key.
@@ -96,7 +97,7 @@ func ReadRecording(r io.Reader) (Facts, error) {
 		if !known {
 			continue
 		}
-		value, err := decode(valueJSON{Value: a.Value, Reason: a.Reason, Needs: a.Needs, Source: a.Source})
+		value, err := decode(valueJSON{Value: a.Value, Reason: a.Reason, Needs: a.Needs, Unsupported: a.Unsupported, Source: a.Source})
 		if err != nil {
 			return Facts{}, explain(data, err, "answers", strconv.Itoa(i))
 		}

@@ -37,11 +37,12 @@ const notRecorded = "not recorded"
 // Value is a fact, or the reason why there is none. The zero Value is unknown
 // ("not recorded"): what was forgotten never passes for a value.
 type Value[T any] struct {
-	value  T
-	known  bool
-	reason string
-	needs  string
-	source Source
+	value       T
+	known       bool
+	reason      string
+	needs       string
+	unsupported bool
+	source      Source
 }
 
 // Known is a fact that was read from source.
@@ -59,6 +60,19 @@ func Unknown[T any](reason string, source Source) Value[T] {
 // of the capabilities that steps provide (see the Capability constants).
 func Awaiting[T any](reason, needs string, source Source) Value[T] {
 	return Value[T]{reason: reason, needs: needs, source: source}
+}
+
+// Unsupported is a fact that there is not: the driver, the device or the kernel has no such setting,
+// as far as it says. Whoever does not ask IsUnsupported sees an unknown. The reason completes the
+// sentence "unsupported: ...".
+func Unsupported[T any](reason string, source Source) Value[T] {
+	return Value[T]{reason: reason, unsupported: true, source: source}
+}
+
+// UnknownLike is an unknown of another type for the same reason: v's own with all it says. Of a
+// known v there is none.
+func UnknownLike[T, U any](v Value[U]) Value[T] {
+	return Value[T]{reason: v.Reason(), needs: v.needs, unsupported: v.unsupported, source: v.source}
 }
 
 // Get returns the fact, and false when it is unknown.
@@ -82,20 +96,24 @@ func (v Value[T]) Reason() string {
 // Needs is the capability that would make an unknown known, or empty.
 func (v Value[T]) Needs() string { return v.needs }
 
+// IsUnsupported reports whether there is no fact because there is no such setting.
+func (v Value[T]) IsUnsupported() bool { return v.unsupported }
+
 // Source says where the fact was read, or where reading it failed.
 func (v Value[T]) Source() Source { return v.source }
 
 // IsZero makes an unrecorded Value vanish from JSON with the omitzero option.
 func (v Value[T]) IsZero() bool {
-	return !v.known && v.reason == "" && v.needs == "" && v.source == Source{}
+	return !v.known && v.reason == "" && v.needs == "" && !v.unsupported && v.source == Source{}
 }
 
 // valueJSON is the recorded form: a value, or the reason for its absence.
 type valueJSON struct {
-	Value  json.RawMessage `json:"value,omitempty"`
-	Reason string          `json:"reason,omitempty"`
-	Needs  string          `json:"needs,omitempty"`
-	Source *Source         `json:"source,omitempty"`
+	Value       json.RawMessage `json:"value,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Needs       string          `json:"needs,omitempty"`
+	Unsupported bool            `json:"unsupported,omitempty"`
+	Source      *Source         `json:"source,omitempty"`
 }
 
 // errValueAndReason: what is known has no reason to be unknown.
@@ -104,9 +122,9 @@ var errValueAndReason = errors.New("it holds both a value and the reason why the
 // null is JSON's.
 var null = []byte("null")
 
-// MarshalJSON writes {"value", "source"} or {"reason", "needs", "source"}.
+// MarshalJSON writes {"value", "source"} or {"reason", "needs", "unsupported", "source"}.
 func (v Value[T]) MarshalJSON() ([]byte, error) {
-	out := valueJSON{Needs: v.needs}
+	out := valueJSON{Needs: v.needs, Unsupported: v.unsupported}
 	if v.source != (Source{}) {
 		out.Source = &v.source
 	}
@@ -136,14 +154,14 @@ func (v *Value[T]) UnmarshalJSON(data []byte) error {
 
 // decode reads a recorded form.
 func (v *Value[T]) decode(in valueJSON) error {
-	*v = Value[T]{reason: in.Reason, needs: in.Needs}
+	*v = Value[T]{reason: in.Reason, needs: in.Needs, unsupported: in.Unsupported}
 	if in.Source != nil {
 		v.source = *in.Source
 	}
 	if len(in.Value) == 0 || bytes.Equal(in.Value, null) {
 		return nil
 	}
-	if in.Reason != "" {
+	if in.Reason != "" || in.Unsupported {
 		return errValueAndReason
 	}
 	var value T

@@ -15,8 +15,10 @@ type said struct {
 	Known  bool
 	Reason string
 	Needs  string
-	Source node.Source
-	Zero   bool
+	// Unsupported: IsUnsupported.
+	Unsupported bool
+	Source      node.Source
+	Zero        bool
 }
 
 func say[T any](v node.Value[T]) said {
@@ -24,7 +26,7 @@ func say[T any](v node.Value[T]) said {
 	if known != v.IsKnown() {
 		panic("Get and IsKnown disagree")
 	}
-	return said{value, known, v.Reason(), v.Needs(), v.Source(), v.IsZero()}
+	return said{value, known, v.Reason(), v.Needs(), v.IsUnsupported(), v.Source(), v.IsZero()}
 }
 
 func TestValue(t *testing.T) {
@@ -51,6 +53,10 @@ func TestValue(t *testing.T) {
 		{
 			"awaiting", node.Awaiting[int]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"}), said{Value: 0, Reason: "no RDMA device", Needs: "rdma-devices", Source: node.Source{Call: "netlink"}},
 			`{"reason":"no RDMA device","needs":"rdma-devices","source":{"call":"netlink"}}`, said{Value: 0, Reason: "no RDMA device", Needs: "rdma-devices", Source: node.Source{Call: "netlink"}},
+		},
+		{
+			"unsupported", node.Unsupported[int]("the driver has none", source), said{Value: 0, Reason: "the driver has none", Unsupported: true, Source: source},
+			`{"reason":"the driver has none","unsupported":true,"source":{"path":"/etc/fstab","line":3}}`, said{Value: 0, Reason: "the driver has none", Unsupported: true, Source: source},
 		},
 		{
 			"zero", node.Value[int]{}, said{Value: 0, Reason: "not recorded", Zero: true},
@@ -94,10 +100,24 @@ func TestValueFromJSON(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
-	for _, text := range []string{`7`, `[]`, `{"value":7}`, `{"reason":7}`, `{"source":"/etc"}`, `{"value":"","reason":"x","needs":"y"}`} {
+	for _, text := range []string{`7`, `[]`, `{"value":7}`, `{"reason":7}`, `{"source":"/etc"}`, `{"value":"","reason":"x","needs":"y"}`, `{"value":"","unsupported":true}`} {
 		v := node.Value[string]{}
 		if err := json.Unmarshal([]byte(text), &v); err == nil || v.IsKnown() {
 			t.Errorf("%s was read as %+v, %v", text, say(v), err)
+		}
+	}
+}
+
+// An unknown says the same of another type.
+func TestUnknownLike(t *testing.T) {
+	source := node.Source{Path: "/sys/class/net/eth0"}
+	for _, v := range []node.Value[int]{
+		{}, node.Unknown[int]("permission denied", source), node.Awaiting[int]("no RDMA device", node.CapabilityRDMA, source), node.Unsupported[int]("no DCB", source),
+	} {
+		want := say(v)
+		want.Value, want.Zero = "", false
+		if diff := cmp.Diff(want, say(node.UnknownLike[string](v))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
 }

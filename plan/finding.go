@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 
 	"busbar/node"
 )
@@ -119,11 +120,15 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(a.Target, b.Target), cmp.Compare(a.Summary, b.Summary))
 }
 
-// Unread is the finding for something that could not be read: it is unknown, with
-// the reason and the place.
+// Unread is the finding for something that could not be read: it is unknown, or unsupported where there is
+// no such setting, with the reason and the place.
 func Unread[T any](id, what string, v node.Value[T]) Finding {
+	status := Undetermined
+	if v.IsUnsupported() {
+		status = Unsupported
+	}
 	return Finding{
-		ID: id, Status: Undetermined, Needs: v.Needs(),
-		Summary: what + " is unknown: " + v.Reason(), Source: v.Source(),
+		ID: id, Status: status, Needs: v.Needs(),
+		Summary: fmt.Sprintf("%s is %s: %s", what, status, v.Reason()), Source: v.Source(),
 	}
 }
