@@ -11,6 +11,10 @@ import (
 const (
 	// CapabilityRDMA: RDMA devices appear for NICs (a module such as mlx5_ib was loaded).
 	CapabilityRDMA = "rdma-devices"
+	// CapabilityRDMACM: the directory of an RDMA device below /sys/kernel/config/rdma_cm, where the
+	// defaults of its connections stand. It exists once the module rdma_cm is loaded, configfs
+	// is mounted and somebody has made the directory.
+	CapabilityRDMACM = "rdma-cm-configfs"
 )
 
 // Inventory is what every run reads first: cheap and the same for all profiles.

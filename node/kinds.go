@@ -63,6 +63,15 @@ var (
 	PCIRegisters = Kind[PCIRegisterState]{"pci_registers"}
 	// PCILink is the link of a PCI function, now and at best; key is its address.
 	PCILink = Kind[PCILinkState]{"pci_link"}
+	// Link is the link of a NIC port; key is NIC.String().
+	Link = Kind[LinkState]{"link"}
+	// FlowControl is how a NIC port holds back its peer as a whole; key is NIC.String().
+	FlowControl = Kind[FlowControlState]{"flow_control"}
+	// DCB is Data Center Bridging of a NIC port: what it does per priority; key is NIC.String().
+	// It is unsupported where the driver takes no part in DCB (virtual functions, virtio).
+	DCB = Kind[DCBState]{"dcb"}
+	// RoCE is how a NIC port marks RoCE and reacts to congestion; key is NIC.String().
+	RoCE = Kind[RoCEState]{"roce_settings"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -89,6 +98,10 @@ var decoders = map[string]func(valueJSON) (any, error){
 	RDMAPort.name:         decode[RDMAPortState],
 	PCIRegisters.name:     decode[PCIRegisterState],
 	PCILink.name:          decode[PCILinkState],
+	Link.name:             decode[LinkState],
+	FlowControl.name:      decode[FlowControlState],
+	DCB.name:              decode[DCBState],
+	RoCE.name:             decode[RoCEState],
 }
 
 func decode[T any](in valueJSON) (any, error) {
@@ -266,10 +279,4 @@ type ProcessLimits struct {
 	Command string `json:"command,omitempty"`
 	// Text is /proc/PID/limits.
 	Text string `json:"text,omitempty"`
-}
-
-// RDMAPortState is what the driver says of an RDMA port.
-type RDMAPortState struct {
-	// LinkLayer is InfiniBand or Ethernet.
-	LinkLayer string `json:"link_layer"`
 }

@@ -21,6 +21,8 @@ import (
 	"pgregory.net/rapid"
 
 	"busbar/internal/confdir"
+	"busbar/internal/dcbnl"
+	"busbar/internal/ethtool"
 	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/node/example"
@@ -130,6 +132,34 @@ func answers() []node.Answer {
 		node.PCILink.Answer("0000:1b:00.0", node.Known(node.PCILinkState{
 			Current: node.Known(pciregs.Link{SpeedGTs: 2.5, Width: 8}, at("/sys/current_link_speed")), Max: node.Known(pciregs.Link{SpeedGTs: 32, Width: 16}, at("/sys/max_link_speed")),
 		}, at("/sys"))),
+		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{
+			LinkLayer: "Ethernet", State: known("ACTIVE"), PhysState: known("LinkUp"), Rate: known("400 Gb/sec (4X NDR)"), LID: known(7), SMLID: known(1),
+			GIDs:     known([]node.GID{{Index: 3, GID: "0000:0000:0000:0000:0000:ffff:0a01:0102", Type: node.GIDRoCEv2, Netdev: "eth0"}}),
+			Firmware: known("28.41.1000"), BoardID: node.Unsupported[string]("the driver shows none", at("/sys")), HCAType: known("MT4129"), NodeGUID: known("0000:0000:0000:0001"),
+		}, node.Source{Call: "netlink"})),
+		node.Link.Answer("0000:1b:00.0", node.Known(node.LinkState{
+			Netdev: "eth0", MTU: known(9000), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
+			Driver: known("mlx5_core"), Firmware: known("28.41.1000 (MT_0000000838)"),
+		}, at("/sys/class/net/eth0"))),
+		node.FlowControl.Answer("0000:1b:00.0/2", node.Known(node.FlowControlState{
+			Netdev: "eth0", Pause: known(ethtool.Pause{Autonegotiate: true, Rx: true, Tx: true}), PFCStormPrevention: known(100),
+		}, node.Source{Call: "SIOCETHTOOL"})),
+		node.DCB.Answer("0000:1c:00.0", node.Unsupported[node.DCBState]("the driver has no DCB operations", node.Source{Call: "RTM_GETDCB"})),
+		node.DCB.Answer("0000:1b:00.0", node.Known(node.DCBState{
+			Netdev: "eth0", Driver: "mlx5_core", DCBX: known(dcbnl.DCBXHost | dcbnl.DCBXIEEE), PFC: known(dcbnl.PFC{Capacity: 8, Enabled: 8, MACsecBypass: 1, Delay: 7}),
+			ETS: known(dcbnl.ETS{
+				Willing: 1, Classes: 8, CreditShaper: 1, TxBandwidth: [8]uint8{50, 50}, RxBandwidth: [8]uint8{1}, Algorithms: [8]dcbnl.TSA{dcbnl.Weighted, dcbnl.Vendor, 9},
+				PriorityClass: [8]uint8{1}, RecommendedBandwidth: [8]uint8{2}, RecommendedAlgorithms: [8]dcbnl.TSA{dcbnl.CreditShaper}, RecommendedPriorityClass: [8]uint8{3},
+			}),
+			Apps:  known([]dcbnl.App{{Selector: dcbnl.DSCP, Protocol: 26, Priority: 3}, {Selector: 99, Protocol: 1}}),
+			Trust: known(node.TrustDSCP), TrustOrder: known(dcbnl.TrustOrder{dcbnl.DSCP, dcbnl.PCP}),
+			Buffer: known(dcbnl.Buffer{PriorityBuffer: [8]uint8{3: 1}, Sizes: [8]uint32{262016}, Total: 524160}), MaxRate: known(dcbnl.MaxRate{1: 1 << 40}),
+		}, node.Source{Call: "RTM_GETDCB"})),
+		node.RoCE.Answer("0000:1b:00.0", node.Known(node.RoCEState{
+			Netdev: "eth0", RDMA: "mlx5_1/1", NotificationPoint: known(dcbnl.Priorities(8)), ReactionPoint: known(dcbnl.Priorities(255)), CNPDSCP: known(48), CNPPriority: known(6),
+			CCParams: known(map[string]uint32{"np_cnp_dscp": 48}), TrafficClass: known(node.TrafficClass{Global: 106, Rules: []string{"src_ip=10.0.0.1,tclass=32"}}),
+			DefaultToS: known(104), DefaultMode: node.Awaiting[string]("no directory", node.CapabilityRDMACM, at("/sys/kernel/config/rdma_cm")),
+		}, at("/sys/class/net/eth0"))),
 	}
 }
 

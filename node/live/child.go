@@ -29,23 +29,30 @@ const (
 	kindNetwork      = "network"        // key: addresses to find routes to, separated by commas
 	kindPortName     = "phys_port_name" // key: a network device
 	kindRDMAOfNetdev = "rdma_of_netdev" // key: a network device
+	kindLinkLayer    = "link_layer"     // key: an RDMA port, DEVICE/PORT
 )
 
 // childDeadline is how long one answer of a kind may take, the child's start included.
 func childDeadline(kind string) time.Duration {
-	if kind == kindRDMAOfNetdev {
-		return 5 * time.Second // reads hundreds of GIDs
+	switch kind {
+	case kindRDMAOfNetdev, node.RDMAPort.Name(): // read hundreds of GIDs
+		return 5 * time.Second
+	case node.RoCE.Name(): // asks firmware for dozens of parameters
+		return 5 * time.Second
+	default:
+		return 2 * time.Second
 	}
-	return 2 * time.Second
 }
 
 // asked says in words who was asked.
 func asked(q node.Query) string {
 	switch q.Kind {
-	case node.RDMAPort.Name():
+	case node.RDMAPort.Name(), kindLinkLayer:
 		return "the driver of RDMA port " + q.Key
 	case node.PCIRegisters.Name(), node.PCILink.Name():
 		return "PCI function " + q.Key
+	case node.Link.Name(), node.FlowControl.Name(), node.DCB.Name(), node.RoCE.Name():
+		return "the driver of NIC " + q.Key
 	case kindNetwork:
 		return "the kernel's routing tables"
 	default:
@@ -67,9 +74,12 @@ const maxAnswer = 1 << 20
 // started with ChildArgument, and never returns while a driver hangs: the parent
 // kills it.
 func RunChild(stdin io.Reader, stdout io.Writer) int {
-	f := files{running: true}
+	d := drivers{files: files{running: true}}
 	if len(os.Args) > 2 {
-		f.root = os.Args[2]
+		d.root = os.Args[2]
+	}
+	if d.root == "" {
+		d.dcb, d.ethtool = rtnetlink{}, ethtoolIoctl{}
 	}
 	in := json.NewDecoder(stdin)
 	out := json.NewEncoder(stdout)
@@ -81,23 +91,33 @@ func RunChild(stdin io.Reader, stdout io.Writer) int {
 			}
 			return 1
 		}
-		if err := out.Encode(childAnswer{Query: q, Answer: f.askDriver(q)}); err != nil {
+		if err := out.Encode(childAnswer{Query: q, Answer: d.ask(q)}); err != nil {
 			return 1
 		}
 	}
 }
 
-// askDriver answers one query in the child.
-func (f files) askDriver(q node.Query) node.Value[json.RawMessage] {
+// ask answers one query in the child.
+func (d drivers) ask(q node.Query) node.Value[json.RawMessage] {
 	switch q.Kind {
 	case node.RDMAPort.Name():
-		return encodeValue(f.rdmaPort(q.Key))
+		return encodeValue(d.rdmaPort(q.Key))
 	case node.PCIRegisters.Name():
-		return encodeValue(f.pciRegisters(q.Key))
+		return encodeValue(d.pciRegisters(q.Key))
 	case node.PCILink.Name():
-		return encodeValue(f.pciLink(q.Key))
+		return encodeValue(d.pciLink(q.Key))
+	case node.Link.Name():
+		return encodeValue(d.link(q.Key))
+	case node.FlowControl.Name():
+		return encodeValue(d.flowControl(q.Key))
+	case node.DCB.Name():
+		return encodeValue(d.dataCenterBridging(q.Key))
+	case node.RoCE.Name():
+		return encodeValue(d.roce(q.Key))
+	case kindLinkLayer:
+		return encodeValue(d.linkLayer(q.Key))
 	case kindPortName:
-		return encodeValue(f.attributeValue(netClass + "/" + q.Key + "/phys_port_name"))
+		return encodeValue(d.attributeValue(netClass + "/" + q.Key + "/phys_port_name"))
 	case kindNetwork:
 		return encodeValue(machineNetwork(q.Key))
 	case kindRDMAOfNetdev:
@@ -111,21 +131,10 @@ func (f files) askDriver(q node.Query) node.Value[json.RawMessage] {
 	}
 }
 
-// rdmaPort reads the port DEVICE/PORT.
-func (f files) rdmaPort(key string) node.Value[node.RDMAPortState] {
-	device, port, _ := strings.Cut(key, "/")
-	p := path.Join(rdmaClass, device, "ports", port, "link_layer")
-	layer, err := f.attribute(p)
-	if err != nil {
-		return unknown[node.RDMAPortState](err, p)
-	}
-	return node.Known(node.RDMAPortState{LinkLayer: layer}, node.Source{Path: p})
-}
-
 func encodeValue[T any](v node.Value[T]) node.Value[json.RawMessage] {
 	t, ok := v.Get()
 	if !ok {
-		return node.Unknown[json.RawMessage](v.Reason(), v.Source())
+		return node.UnknownLike[json.RawMessage](v)
 	}
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -137,7 +146,7 @@ func encodeValue[T any](v node.Value[T]) node.Value[json.RawMessage] {
 func decodeValue[T any](v node.Value[json.RawMessage]) node.Value[T] {
 	raw, ok := v.Get()
 	if !ok {
-		return node.Unknown[T](v.Reason(), v.Source())
+		return node.UnknownLike[T](v)
 	}
 	var t T
 	if err := json.Unmarshal(raw, &t); err != nil {

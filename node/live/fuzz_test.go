@@ -23,6 +23,7 @@ func FuzzParse(f *testing.F) {
 		"iscsi:user:pass@[fe80::1]::3260:0:iqn.x",
 		"10.0.0.5::10.0.0.1:255.255.255.0:host:eth1:none",
 		"0000:3b:00.0", "GRUB_ENABLE_BLSCFG=\"true\"\r\n", "net.ipv4.conf.eth0/100.rp_filter", "a-b-c@d-e.service", "\ufeffID=x\x00\xff",
+		"Global tclass=106\nsrc_ip=10.0.0.1,dst_ip=10.0.0.2/24,tclass=64\n", "0000:3b:00.0/2", "4294967295",
 	} {
 		f.Add(seed)
 	}
@@ -55,6 +56,15 @@ func FuzzParse(f *testing.F) {
 		}
 		if n, ok := parsePort(s); ok && n < 0 {
 			t.Error(n)
+		}
+		if tc, err := parseTrafficClass(s); err == nil && (tc.Global < -1 || tc.Global > 255) {
+			t.Error(tc)
+		}
+		if address, port, ok := node.ParseNIC(s); ok && (node.NIC{Address: address, Port: port}).String() != s {
+			t.Error(address, port)
+		}
+		if _, err := parseNumber(s); err == nil && s == "" {
+			t.Error("nothing is a number")
 		}
 	})
 }

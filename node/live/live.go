@@ -200,6 +200,10 @@ func kindReaders() map[string]kindReader {
 		node.RDMAPort.Name():         readsByChild(node.RDMAPort, files.rdmaPortWithout),
 		node.PCIRegisters.Name():     readsByChild(node.PCIRegisters, pciWithout[node.PCIRegisterState]),
 		node.PCILink.Name():          readsByChild(node.PCILink, pciWithout[node.PCILinkState]),
+		node.Link.Name():             readsByChild(node.Link, nicWithout[node.LinkState]),
+		node.FlowControl.Name():      readsByChild(node.FlowControl, nicWithout[node.FlowControlState]),
+		node.DCB.Name():              readsByChild(node.DCB, nicWithout[node.DCBState]),
+		node.RoCE.Name():             readsByChild(node.RoCE, nicWithout[node.RoCEState]),
 	}
 }
 

@@ -167,7 +167,7 @@ func (r *Reader) rdma(ctx context.Context, netdevs []node.Netdev) node.Value[[]n
 				continue
 			}
 			d.Ports = append(d.Ports, node.RDMADevicePort{Port: n, Netdev: r.files.portNetdev(dir, d.PCI, n, netdevs)})
-			queries = append(queries, node.RDMAPort.Query(rdmaPortKey(name, n)))
+			queries = append(queries, node.Query{Kind: kindLinkLayer, Key: rdmaPortKey(name, n)})
 		}
 		slices.SortFunc(d.Ports, func(a, b node.RDMADevicePort) int { return cmp.Compare(a.Port, b.Port) })
 		list = append(list, d)
@@ -178,12 +178,7 @@ func (r *Reader) rdma(ctx context.Context, netdevs []node.Netdev) node.Value[[]n
 	answers := r.ask(ctx, queries)
 	for _, d := range list {
 		for i := range d.Ports {
-			state := decodeValue[node.RDMAPortState](answers[node.RDMAPort.Query(rdmaPortKey(d.Name, d.Ports[i].Port))])
-			if s, ok := state.Get(); ok {
-				d.Ports[i].LinkLayer = node.Known(s.LinkLayer, state.Source())
-			} else {
-				d.Ports[i].LinkLayer = node.Unknown[string](state.Reason(), state.Source())
-			}
+			d.Ports[i].LinkLayer = decodeValue[string](answers[node.Query{Kind: kindLinkLayer, Key: rdmaPortKey(d.Name, d.Ports[i].Port)}])
 		}
 	}
 	if r.machine {

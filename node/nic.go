@@ -1,0 +1,175 @@
+package node
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"busbar/internal/dcbnl"
+	"busbar/internal/ethtool"
+)
+
+// ParseNIC splits what NIC.String returns into the PCI address and the port, from 1. It does not
+// check the address.
+func ParseNIC(s string) (address string, port int, ok bool) {
+	address, digits, second := strings.Cut(s, "/")
+	if !second {
+		return address, 1, address != ""
+	}
+	port, err := strconv.Atoi(digits)
+	return address, port, err == nil && port > 1 && address != "" && strconv.Itoa(port) == digits
+}
+
+// LinkState is the link of a NIC port. What busbar sets of it is the MTU; the rest changes by itself.
+type LinkState struct {
+	// Netdev is the network device's name.
+	Netdev string `json:"netdev"`
+	// MTU in bytes. RoCE fits an InfiniBand MTU of 4096 into 4192 and more.
+	MTU Value[int] `json:"mtu,omitzero"`
+	// Carrier: the link is there; unknown while the network device is down, since the
+	// kernel does not tell.
+	Carrier Value[bool] `json:"carrier,omitzero"`
+	// OperState is the operational state of RFC 2863: up, down, dormant, lowerlayerdown, unknown ...
+	OperState Value[string] `json:"oper_state,omitzero"`
+	// Speed in Mbit/s; unknown without a link.
+	Speed Value[int] `json:"speed,omitzero"`
+	// Driver is the driver's own name (mlx5_core, bnxt_en, ice); that of the PCI function is
+	// in the inventory.
+	Driver Value[string] `json:"driver,omitzero"`
+	// Firmware is the running firmware's version as the driver words it: "28.39.1002 (MT_0000000838)".
+	Firmware Value[string] `json:"firmware,omitzero"`
+}
+
+// FlowControlState is how a NIC port holds back its peer as a whole.
+type FlowControlState struct {
+	Netdev string `json:"netdev"`
+	// Pause is flow control of the whole link (802.3x), which is at odds with PFC.
+	Pause Value[ethtool.Pause] `json:"pause,omitzero"`
+	// PFCStormPrevention is how many milliseconds the port may hold back its peer without a break; 0 is
+	// for ever. mlx5_core alone has it.
+	PFCStormPrevention Value[int] `json:"pfc_storm_prevention,omitzero"`
+}
+
+// What a port trusts.
+const (
+	TrustDSCP = "dscp" // the DSCP of an IP packet gives the priority
+	TrustPCP  = "pcp"  // the priority of the VLAN tag
+	TrustNone = "none" // neither
+)
+
+// DCBState is Data Center Bridging of a NIC port. A field is unsupported where the kernel does not show it, which
+// it does for neither an operation that the driver lacks nor one that failed; unknown when
+// the driver claims to have the operation.
+type DCBState struct {
+	Netdev string `json:"netdev"`
+	// Driver is bound to the PCI function; dcbnl.AppChanges asks for it.
+	Driver string `json:"driver"`
+	// DCBX says who negotiates with the switch. Firmware that does can overwrite all else.
+	DCBX Value[dcbnl.DCBX] `json:"dcbx,omitzero"`
+	PFC  Value[dcbnl.PFC]  `json:"pfc,omitzero"`
+	ETS  Value[dcbnl.ETS]  `json:"ets,omitzero"`
+	// Apps maps DSCPs, and more, to priorities; sorted with dcbnl.CompareApps. mlx5_core lists all 64 DSCPs when it
+	// trusted them already as the driver began, else those that were added since: the firmware maps
+	// the others too, to DSCP/8 where nobody changed that.
+	Apps Value[[]dcbnl.App] `json:"apps,omitzero"`
+	// Trust is TrustDSCP, TrustPCP or TrustNone. Source says where from: qos/trust of MLNX_OFED, the driver's trust
+	// order, or else the APP table, whose first DSCP makes mlx5_core and ice trust DSCPs, and
+	// which is all that the kernel shows of other drivers.
+	Trust Value[string] `json:"trust,omitzero"`
+	// TrustOrder is what the driver trusts where it says so; drivers of NICs do not.
+	TrustOrder Value[dcbnl.TrustOrder] `json:"trust_order,omitzero"`
+	Buffer     Value[dcbnl.Buffer]     `json:"buffer,omitzero"`
+	MaxRate    Value[dcbnl.MaxRate]    `json:"max_rate,omitzero"`
+}
+
+// RoCEState is how a NIC port marks RoCE traffic and reacts to congestion.
+type RoCEState struct {
+	// Netdev is the network device, RDMA the RDMA port as DEVICE/PORT; empty without one.
+	Netdev string `json:"netdev,omitempty"`
+	RDMA   string `json:"rdma,omitempty"`
+
+	// NotificationPoint are the priorities for which the port answers ECN marks with congestion notification packets
+	// (CNP), ReactionPoint those for which it slows down on CNPs: ecn/roce_np/enable and
+	// ecn/roce_rp/enable, which only MLNX_OFED and DOCA-OFED drivers have. They answer EPERM when a
+	// priority is enabled that is so already.
+	NotificationPoint Value[dcbnl.Priorities] `json:"notification_point,omitzero"`
+	ReactionPoint     Value[dcbnl.Priorities] `json:"reaction_point,omitzero"`
+	// CNPDSCP and CNPPriority are what CNPs are sent with: ecn/roce_np/cnp_dscp and cnp_802p_prio of the same drivers.
+	CNPDSCP     Value[int] `json:"cnp_dscp,omitzero"`
+	CNPPriority Value[int] `json:"cnp_priority,omitzero"`
+	// CCParams are the congestion control parameters that the kernel's own mlx5 driver shows in debugfs, by the
+	// names of its files: np_cnp_dscp, np_cnp_prio, np_cnp_prio_mode, rp_* and more
+	// (drivers/infiniband/hw/mlx5/cong.c).
+	CCParams Value[map[string]uint32] `json:"cc_params,omitzero"`
+
+	// TrafficClass overrides the traffic class of queue pairs: tc/PORT/traffic_class of MLNX_OFED.
+	TrafficClass Value[TrafficClass] `json:"traffic_class,omitzero"`
+	// DefaultToS is the type of service of connections that rdma_cm makes, 0 to 255, and DefaultMode the type of GID that
+	// they use, GIDRoCEv1 or GIDRoCEv2. Both stand in configfs in a directory that somebody must have
+	// made, and are unknown without it.
+	DefaultToS  Value[int]    `json:"default_tos,omitzero"`
+	DefaultMode Value[string] `json:"default_mode,omitzero"`
+}
+
+// TrafficClass is tc/PORT/traffic_class of MLNX_OFED's mlx5_ib.
+type TrafficClass struct {
+	// Global is the traffic class of all queue pairs of the port, 0 to 255, or -1 where none is set and
+	// applications choose. The DSCP is its upper six bits.
+	Global int `json:"global"`
+	// Rules are the other lines, traffic classes for certain addresses (dst_ip=10.0.0.0/24,tclass=64), which
+	// count where Global is -1.
+	Rules []string `json:"rules,omitempty"`
+}
+
+// RDMAPortState is what the driver says of an RDMA port, /sys/class/infiniband/DEVICE and its ports/PORT.
+type RDMAPortState struct {
+	// LinkLayer is InfiniBand or Ethernet.
+	LinkLayer string `json:"link_layer"`
+	// State is the logical state: DOWN, INIT, ARMED, ACTIVE ...
+	State Value[string] `json:"state,omitzero"`
+	// PhysState is the physical state: LinkUp, Polling, Disabled, Sleep ...
+	PhysState Value[string] `json:"phys_state,omitzero"`
+	// Rate as the kernel words it: "400 Gb/sec (4X NDR)". It shows speeds that it does not know as 2.5 Gb/sec; LinkState.Speed is right
+	// for Ethernet.
+	Rate Value[string] `json:"rate,omitzero"`
+	// LID and SMLID are InfiniBand's addresses of the port and of its subnet manager; 0 before one assigned any, and on Ethernet.
+	LID   Value[int] `json:"lid,omitzero"`
+	SMLID Value[int] `json:"sm_lid,omitzero"`
+	// GIDs is the GID table without its empty slots, by index.
+	GIDs Value[[]GID] `json:"gids,omitzero"`
+
+	// Firmware is the running version, may be empty.
+	Firmware Value[string] `json:"firmware,omitzero"`
+	// BoardID is the board (PSID) and HCAType the device's model, where the driver has them.
+	BoardID Value[string] `json:"board_id,omitzero"`
+	HCAType Value[string] `json:"hca_type,omitzero"`
+	// NodeGUID identifies the device: four groups of four hex digits.
+	NodeGUID Value[string] `json:"node_guid,omitzero"`
+}
+
+// The types of GIDs (drivers/infiniband/core/cache.c).
+const (
+	GIDRoCEv1 = "IB/RoCE v1" // also of InfiniBand ports
+	GIDRoCEv2 = "RoCE v2"
+)
+
+// GID is an entry of the GID table. Entries follow the addresses of the network device; which index one has can change
+// when the link or an address comes back.
+type GID struct {
+	Index int `json:"index"`
+	// GID as the kernel writes it: eight groups of four hex digits.
+	GID string `json:"gid"`
+	// Type is GIDRoCEv1 or GIDRoCEv2.
+	Type string `json:"type"`
+	// Netdev that the address belongs to: the port's own, a VLAN or a bond; empty on InfiniBand.
+	Netdev string `json:"netdev,omitempty"`
+}
+
+// Address is the IP address that the GID stands for, IPv4 unmapped; invalid when the GID is not understood.
+func (g GID) Address() netip.Addr {
+	a, err := netip.ParseAddr(g.GID)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Unmap()
+}

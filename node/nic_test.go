@@ -1,0 +1,34 @@
+package node_test
+
+import (
+	"testing"
+
+	"busbar/node"
+)
+
+func TestParseNIC(t *testing.T) {
+	for _, n := range []node.NIC{{Address: "0000:17:00.0", Port: 1}, {Address: "10000:17:00.0", Port: 12}} {
+		address, port, ok := node.ParseNIC(n.String())
+		if !ok || address != n.Address || port != n.Port {
+			t.Errorf("%s: %q %d %t", n, address, port, ok)
+		}
+	}
+	for _, bad := range []string{"", "/2", "0000:17:00.0/", "0000:17:00.0/1", "0000:17:00.0/0", "0000:17:00.0/-2", "0000:17:00.0/02", "0000:17:00.0/+2", "0000:17:00.0/2/3"} {
+		if address, port, ok := node.ParseNIC(bad); ok {
+			t.Errorf("%q: %q %d", bad, address, port)
+		}
+	}
+}
+
+func TestGIDAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"0000:0000:0000:0000:0000:ffff:0a01:0102": "10.1.1.2",
+		"fe80:0000:0000:0000:941c:9aff:fefe:f174": "fe80::941c:9aff:fefe:f174",
+		"2001:0db8:0000:0001:0000:0000:0000:0002": "2001:db8:0:1::2",
+		"nonsense": "invalid IP",
+	} {
+		if got := (node.GID{GID: text}).Address().String(); got != want {
+			t.Errorf("%s: %s, wanted %s", text, got, want)
+		}
+	}
+}
