@@ -1,0 +1,84 @@
+//go:build linux
+
+package nic
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"busbar/internal/dcbnl"
+	"busbar/internal/ethtool"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMain makes the test binary try to change the loopback of the namespaces that it is started in.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == changeLoopback {
+		tryToChange()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const changeLoopback = "__change-loopback"
+
+func tryToChange() {
+	changes := []dcbnl.Message{dcbnl.AddApp(dcbnl.App{Selector: dcbnl.DSCP, Protocol: 26, Priority: 3}), dcbnl.SetPFC(dcbnl.PFC{Enabled: 8})}
+	fmt.Println(ChangeDCB("lo", changes))
+	fmt.Println(SetPause("lo", ethtool.Pause{Autonegotiate: true}))
+	fmt.Println(SetPFCStormPrevention("lo", ethtool.StormPreventionAuto))
+	fmt.Println(ChangeDCB("gone0", changes))
+}
+
+// A real kernel refuses in words: the loopback has none of it, and in a user namespace nobody is allowed to.
+func TestRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags uintptr
+		want  string
+	}{
+		"network namespace": {unix.CLONE_NEWNET, `lo: map dscp 26 to priority 3: refused: operation not supported (the driver or the device has no such operation)
+setting pause of lo to rx off, tx off, autonegotiated: operation not supported (the driver has none, or it is a virtual function)
+setting the PFC storm prevention of lo to 65535 ms: operation not supported (the driver has none, or it is a virtual function)
+gone0: map dscp 26 to priority 3: refused: no such network device (it was renamed or removed meanwhile)
+`},
+		"user namespace": {unix.CLONE_NEWNET | unix.CLONE_NEWUSER, `lo: map dscp 26 to priority 3: refused: operation not permitted (this needs CAP_NET_ADMIN outside of user namespaces)
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command("/proc/self/exe", changeLoopback)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: test.flags}
+			out, err := cmd.CombinedOutput()
+			if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+				t.Skipf("needs namespaces: %v", err)
+			}
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if !strings.HasPrefix(string(out), test.want) {
+				t.Errorf("%s\nwanted\n%s", out, test.want)
+			}
+		})
+	}
+}
+
+func TestExplained(t *testing.T) {
+	for err, want := range map[error]string{
+		unix.EPERM:  "operation not permitted (this needs CAP_NET_ADMIN)",
+		unix.ENODEV: "no such device (it was renamed or removed meanwhile)",
+		unix.EBUSY:  "device or resource busy",
+		nil:         "<nil>",
+	} {
+		if got := fmt.Sprint(explained(err)); got != want {
+			t.Errorf("%q, wanted %q", got, want)
+		}
+	}
+	if err := (ioctl{}).Ioctl(strings.Repeat("x", unix.IFNAMSIZ), make([]byte, 16)); !errors.Is(err, unix.ENODEV) {
+		t.Error(err)
+	}
+}
