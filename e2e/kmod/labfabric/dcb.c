@@ -251,7 +251,7 @@ static u8 lab_setdcbx(struct net_device *dev, u8 mode)
 	struct lab_netdev *nd = lab_netdev_of(dev);
 
 	nd->port->writes.dcbx++;
-	if (locked(nd->port) || (mode & DCB_CAP_DCBX_LLD_MANAGED))
+	if (!lab_supports(LAB_DCBX) || locked(nd->port) || (mode & DCB_CAP_DCBX_LLD_MANAGED))
 		return 1;
 	if (!mode) {
 		nd->port->dcbx = LAB_DCBX_FIRMWARE;

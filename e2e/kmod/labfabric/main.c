@@ -30,7 +30,7 @@ MODULE_PARM_DESC(missing, "operations that the driver lacks: dcbnl, ets, pfc, ap
 static char *unsupported[LAB_FEATURES];
 static int nr_unsupported;
 module_param_array(unsupported, charp, &nr_unsupported, 0444);
-MODULE_PARM_DESC(unsupported, "operations that answer EOPNOTSUPP: the same names");
+MODULE_PARM_DESC(unsupported, "operations that are there and refuse: the same names but dcbnl");
 
 static char *dcbx = "host";
 module_param(dcbx, charp, 0444);
@@ -102,6 +102,10 @@ static int __init labfabric_init(void)
 	err = parse_features(unsupported, nr_unsupported, &lab_unsupported);
 	if (err)
 		return err;
+	if (!lab_supports(LAB_DCBNL)) {
+		pr_err("labfabric: dcbnl is missing or there\n");
+		return -EINVAL;
+	}
 	err = match_string(owners, ARRAY_SIZE(owners), dcbx);
 	if (err < 0) {
 		pr_err("labfabric: dcbx=%s is none of host, firmware, locked\n", dcbx);

@@ -269,7 +269,7 @@ int lab_add_function(const struct lab_line *line)
 	if (!root)
 		return -ENODEV;
 	if (find_function(root, line->bus, devfn))
-		return -EEXIST;
+		return -EINVAL;
 	f = vzalloc(sizeof(*f));
 	if (!f)
 		return -ENOMEM;
@@ -300,7 +300,7 @@ struct lab_root *lab_add_root(unsigned int domain, unsigned int first, unsigned 
 	struct lab_root *root;
 
 	if (find_root(domain, first) || find_root(domain, last))
-		return ERR_PTR(-EEXIST);
+		return ERR_PTR(-EINVAL);	/* modprobe takes EEXIST for success */
 	if (node >= 0 && (node >= MAX_NUMNODES || !node_online(node))) {
 		pr_warn("labfabric: there is no node %d for bus %04x:%02x\n", node, domain, first);
 		node = NUMA_NO_NODE;

@@ -10,6 +10,8 @@
 #include <linux/seq_file.h>
 #include <linux/utsname.h>
 
+#include "nv-p2p.h"
+
 #define DEFAULT_VERSION "570.124.06"
 
 /* Not a parameter of the real driver. */
@@ -21,122 +23,63 @@ static bool proprietary;
 module_param(proprietary, bool, 0444);
 MODULE_PARM_DESC(proprietary, "not the open kernel modules");
 
-/*
- * The real driver gives its parameters no files in /sys/module either, and prints
- * them without their prefix.
- */
-#define NVREG(_name, _default)						\
-static unsigned int NVreg_##_name = _default;				\
+/* Of the real driver's parameters; they have no files in /sys/module there either. */
+#define PREFIX "NVreg_"
+
+#define NUMBER(_name, _default)				\
+static unsigned int NVreg_##_name = _default;		\
 module_param(NVreg_##_name, uint, 0)
 
-#define NVREG_STRING(_name)						\
-static char *NVreg_##_name = "";					\
+#define TEXT(_name)					\
+static char *NVreg_##_name = "";			\
 module_param(NVreg_##_name, charp, 0)
 
-NVREG(ResmanDebugLevel, ~0);
-NVREG(RmLogonRC, 1);
-NVREG(ModifyDeviceFiles, 1);
-NVREG(DeviceFileUID, 0);
-NVREG(DeviceFileGID, 0);
-NVREG(DeviceFileMode, 0666);
-NVREG(InitializeSystemMemoryAllocations, 1);
-NVREG(UsePageAttributeTable, ~0);
-NVREG(EnableMSI, 1);
-NVREG(EnablePCIeGen3, 0);
-NVREG(MemoryPoolSize, 0);
-NVREG(IgnoreMMIOCheck, 0);
-NVREG(EnableStreamMemOPs, 0);
-NVREG(EnableUserNUMAManagement, 1);
-NVREG(NvLinkDisable, 0);
-NVREG(RestrictProfilingToAdminUsers, 1);
-NVREG(PreserveVideoMemoryAllocations, 0);
-NVREG(EnableS0ixPowerManagement, 0);
-NVREG(DynamicPowerManagement, 3);
-NVREG(RegisterPCIDriver, 1);
-NVREG(EnablePCIERelaxedOrderingMode, 0);
-NVREG(EnableResizableBar, 0);
-NVREG(EnableGpuFirmware, 18);
-NVREG(EnableGpuFirmwareLogs, 2);
-NVREG(OpenRmEnableUnsupportedGpus, 0);
-NVREG(DmaRemapPeerMmio, 1);
-NVREG(ImexChannelCount, 2048);
-NVREG(CreateImexChannel0, 0);
-NVREG(GrdmaPciTopoCheckOverride, 0);
+NUMBER(ModifyDeviceFiles, 1);
+NUMBER(DeviceFileUID, 0);
+NUMBER(DeviceFileGID, 0);
+NUMBER(DeviceFileMode, 0666);
+NUMBER(EnableMSI, 1);
+NUMBER(EnableStreamMemOPs, 0);
+NUMBER(NvLinkDisable, 0);
+NUMBER(RestrictProfilingToAdminUsers, 1);
+NUMBER(PreserveVideoMemoryAllocations, 0);
+NUMBER(DynamicPowerManagement, 3);
+NUMBER(RegisterPCIDriver, 1);
+NUMBER(EnablePCIERelaxedOrderingMode, 0);
+NUMBER(EnableResizableBar, 0);
+NUMBER(EnableGpuFirmware, 18);
+NUMBER(OpenRmEnableUnsupportedGpus, 0);
+NUMBER(DmaRemapPeerMmio, 1);
+NUMBER(ImexChannelCount, 2048);
+NUMBER(CreateImexChannel0, 0);
+NUMBER(GrdmaPciTopoCheckOverride, 0);
+TEXT(RegistryDwords);
+TEXT(RegistryDwordsPerDevice);
+TEXT(RmNvlinkBandwidth);
+TEXT(CoherentGPUMemoryMode);
+TEXT(ExcludedGpus);
 
-NVREG_STRING(RegistryDwords);
-NVREG_STRING(RegistryDwordsPerDevice);
-NVREG_STRING(RmMsg);
-NVREG_STRING(GpuBlacklist);
-NVREG_STRING(TemporaryFilePath);
-NVREG_STRING(ExcludedGpus);
-NVREG_STRING(RmNvlinkBandwidth);
-NVREG_STRING(CoherentGPUMemoryMode);
-
-#define NUMBER(_name) { #_name, &NVreg_##_name }
-#define TEXT(_name) { #_name, &NVreg_##_name }
-
-static const struct {
-	const char *name;
-	const unsigned int *value;
-} numbers[] = {
-	NUMBER(ResmanDebugLevel),
-	NUMBER(RmLogonRC),
-	NUMBER(ModifyDeviceFiles),
-	NUMBER(DeviceFileUID),
-	NUMBER(DeviceFileGID),
-	NUMBER(DeviceFileMode),
-	NUMBER(InitializeSystemMemoryAllocations),
-	NUMBER(UsePageAttributeTable),
-	NUMBER(EnableMSI),
-	NUMBER(EnablePCIeGen3),
-	NUMBER(MemoryPoolSize),
-	NUMBER(IgnoreMMIOCheck),
-	NUMBER(EnableStreamMemOPs),
-	NUMBER(EnableUserNUMAManagement),
-	NUMBER(NvLinkDisable),
-	/* The file has another name for this one. */
-	{ "RmProfilingAdminOnly", &NVreg_RestrictProfilingToAdminUsers },
-	NUMBER(PreserveVideoMemoryAllocations),
-	NUMBER(EnableS0ixPowerManagement),
-	NUMBER(DynamicPowerManagement),
-	NUMBER(RegisterPCIDriver),
-	NUMBER(EnablePCIERelaxedOrderingMode),
-	NUMBER(EnableResizableBar),
-	NUMBER(EnableGpuFirmware),
-	NUMBER(EnableGpuFirmwareLogs),
-	NUMBER(OpenRmEnableUnsupportedGpus),
-	NUMBER(DmaRemapPeerMmio),
-	NUMBER(ImexChannelCount),
-	NUMBER(CreateImexChannel0),
-	NUMBER(GrdmaPciTopoCheckOverride),
-};
-
-static const struct {
-	const char *name;
-	char **value;
-} texts[] = {
-	TEXT(RegistryDwords),
-	TEXT(RegistryDwordsPerDevice),
-	TEXT(RmMsg),
-	TEXT(GpuBlacklist),
-	TEXT(TemporaryFilePath),
-	TEXT(ExcludedGpus),
-	TEXT(RmNvlinkBandwidth),
-	TEXT(CoherentGPUMemoryMode),
-};
-
-/* nvidia_peermem refers to it, as the real one does. */
 bool nvidia_p2p_cap_persistent_pages = true;
 EXPORT_SYMBOL(nvidia_p2p_cap_persistent_pages);
 
+/* NAME: NUMBER or NAME: "TEXT", where one parameter has another name than its own. */
 static int params_show(struct seq_file *s, void *v)
 {
+	const struct kernel_param *kp = THIS_MODULE->kp;
+	const char *name;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(numbers); i++)
-		seq_printf(s, "%s: %u\n", numbers[i].name, *numbers[i].value);
-	for (i = 0; i < ARRAY_SIZE(texts); i++)
-		seq_printf(s, "%s: \"%s\"\n", texts[i].name, *texts[i].value);
+	for (i = 0; i < THIS_MODULE->num_kp; i++, kp++) {
+		if (!strstarts(kp->name, PREFIX))
+			continue;
+		name = kp->name + strlen(PREFIX);
+		if (!strcmp(name, "RestrictProfilingToAdminUsers"))
+			name = "RmProfilingAdminOnly";
+		if (kp->ops == &param_ops_charp)
+			seq_printf(s, "%s: \"%s\"\n", name, *(char **)kp->arg);
+		else
+			seq_printf(s, "%s: %u\n", name, *(unsigned int *)kp->arg);
+	}
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include <linux/module.h>
 #include <linux/sysfs.h>
 
+#include "nv-p2p.h"
+
 #define VERSION "570.124.06"
 
 /* Those of the real module. */
@@ -58,8 +60,6 @@ static const struct kernel_param_ops held_ops = {
 module_param_cb(held, &held_ops, &held, 0644);
 MODULE_PARM_DESC(held, "is in use, as long as it is true");
 
-extern bool nvidia_p2p_cap_persistent_pages;	/* of nvidia */
-
 static struct kobject *memory_peers, *nv_mem;
 
 static ssize_t version_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
@@ -101,7 +101,7 @@ static int register_client(void)
 	return err;
 }
 
-static int check(const char *name, int value)
+static int nv_mem_param_conf_check(const char *name, int value)
 {
 	if (value == 0 || value == 1)
 		return 0;
@@ -114,9 +114,9 @@ static int __init nv_mem_client_init(void)
 {
 	int err;
 
-	err = check("peerdirect_support", peerdirect_support);
+	err = nv_mem_param_conf_check("peerdirect_support", peerdirect_support);
 	if (!err)
-		err = check("persistent_api_support", persistent_api_support);
+		err = nv_mem_param_conf_check("persistent_api_support", persistent_api_support);
 	if (err)
 		return err;
 	if (!nvidia_p2p_cap_persistent_pages)
