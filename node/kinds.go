@@ -114,6 +114,9 @@ func decode[T any](in valueJSON) (any, error) {
 type ModuleState struct {
 	// Loaded: the module is in the running kernel (/sys/module/NAME/initstate is "live").
 	Loaded bool `json:"loaded"`
+	// Changing is "coming" while the module's init function runs, which in a driver that hangs
+	// is for ever, and "going" while it is being unloaded (/sys/module/NAME/initstate).
+	Changing string `json:"changing,omitempty"`
 	// RefCount is /sys/module/NAME/refcnt; 0 when not loaded.
 	RefCount int `json:"ref_count,omitempty"`
 	// Holders are the modules that use this one (/sys/module/NAME/holders), sorted.

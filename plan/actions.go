@@ -226,8 +226,11 @@ func (a LoadModule) Done(f node.Facts) (bool, string, error) {
 		return false, "", errors.New(v.Reason())
 	}
 	found := "not loaded"
-	if m.Loaded {
+	switch {
+	case m.Loaded:
 		found = "loaded"
+	case m.Changing != "":
+		return false, m.Changing, nil
 	}
 	return m.Loaded != a.Unload, found, nil
 }
@@ -236,7 +239,7 @@ func (a LoadModule) Done(f node.Facts) (bool, string, error) {
 func (a LoadModule) Project(f node.Facts) node.Facts {
 	v := node.Module.Get(f, a.Name)
 	m, _ := v.Get()
-	m.Loaded = !a.Unload
+	m.Loaded, m.Changing = !a.Unload, ""
 	m.RefCount, m.Holders = 0, nil
 	return f.With(node.Module.Answer(a.Name, node.Known(m, v.Source())))
 }

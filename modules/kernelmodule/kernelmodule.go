@@ -255,6 +255,10 @@ func (a *assessor) running(want string) {
 		a.add(f)
 		return
 	}
+	if a.state.Changing != "" {
+		a.add(a.changing(f))
+		return
+	}
 	if f.Found == want {
 		a.add(f)
 		return
@@ -270,6 +274,18 @@ func (a *assessor) running(want string) {
 		a.Steps = append(a.Steps, a.step(want))
 	}
 	a.add(f)
+}
+
+// changing: the kernel is at work on the module, and takes no other order for it.
+func (a *assessor) changing(f plan.Finding) plan.Finding {
+	f.Status, f.Found, f.Running = plan.Drift, a.state.Changing, a.state.Changing
+	what := "being loaded: its init function has not returned"
+	if a.state.Changing == "going" {
+		what = "being unloaded: its exit function has not returned"
+	}
+	f.Summary = fmt.Sprintf("%s is %s, %s is wanted", a.module, what, f.Want)
+	f.Fix = "look into the kernel log for what it waits for; a driver that hangs there goes with a reboot only"
+	return f
 }
 
 func (a *assessor) step(want string) plan.Step {

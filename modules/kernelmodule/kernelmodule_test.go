@@ -45,6 +45,32 @@ func TestModule(t *testing.T) {
 			`,
 		},
 		{
+			Name: "its init hangs", Blocks: wanted,
+			Facts: plantest.Node(module(name, func(m *node.ModuleState) { m.Changing = "coming" }), modulesLoad(map[string]string{"/etc/modules-load.d/nvidia.conf": "nvidia-peermem\n"})),
+			Says:  []string{"nvidia_peermem is being loaded: its init function has not returned, loaded is wanted"},
+			Want: `
+				ok kernel_module.boot nvidia_peermem (/etc/modules-load.d/nvidia.conf:1)
+				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
+			`,
+			After: `
+				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
+			`,
+		},
+		{
+			Name: "its exit hangs", Blocks: `kernel_module "nvidia-peermem" {
+				state = "unloaded"
+				boot  = "unmanaged"
+			}`,
+			Facts: plantest.Node(module(name, func(m *node.ModuleState) { m.Changing, m.RefCount = "going", 0 })),
+			Says:  []string{"nvidia_peermem is being unloaded: its exit function has not returned, unloaded is wanted"},
+			Want: `
+				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
+			`,
+			After: `
+				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
+			`,
+		},
+		{
 			Name: "loaded, and a file of others loads it", Blocks: wanted,
 			Facts: plantest.Node(module(name, isLoaded), modulesLoad(map[string]string{"/etc/modules-load.d/nvidia.conf": "nvidia-peermem\n"})),
 			Want: `

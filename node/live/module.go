@@ -65,6 +65,9 @@ func (s *session) loadedModule(name string, state *node.ModuleState) (source str
 		return dir + "/initstate", err
 	}
 	state.Loaded = absent(err) || init == "live" // built-in modules have no initstate
+	if !state.Loaded {
+		state.Changing = init
+	}
 	if count, err := s.number(dir + "/refcnt"); err == nil {
 		state.RefCount = max(count, 0)
 	}
@@ -114,6 +117,7 @@ func (s *session) listedModule(name string, state *node.ModuleState) (source str
 	for _, m := range loaded {
 		if m.Name == name {
 			state.Loaded = m.State == "Live"
+			state.Changing = map[string]string{"Loading": "coming", "Unloading": "going"}[m.State]
 			state.RefCount = max(m.Refcount, 0)
 			state.Holders = slices.Sorted(slices.Values(m.UsedBy))
 		}
