@@ -35,7 +35,7 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 		_, err := atomicfile.Write(r.Root, node.MarkerPath, []byte(plan.MarkerText(a.Marker)), atomicfile.Mode(0o644), atomicfile.MkdirAll())
 		return err
 	case plan.UpdateGRUB:
-		return r.updateGRUB()
+		return r.updateGRUB(now)
 	case plan.SetUnit:
 		return r.setUnit(ctx, a, now)
 	}

@@ -73,8 +73,9 @@ if [ "$1" = -r ]; then rm -r "$root/sys/module/$2"; exit; fi
 mkdir -p "$root/sys/module/$1"`)
 	m.program("update-grub", `
 for file in "$root"/etc/default/grub.d/*.cfg; do . "$file"; done
-printf "menuentry 'Linux' {\n\tlinux /vmlinuz-6.8.0 root=/dev/sda1 ro %s\n}\n" "$GRUB_CMDLINE_LINUX_DEFAULT" > "$root/boot/grub/grub.cfg.new"
-mv "$root/boot/grub/grub.cfg.new" "$root/boot/grub/grub.cfg"`)
+printf "menuentry 'Linux' {\n\tlinux /vmlinuz-6.8.0 root=/dev/sda1 ro %s\n}\n" "$GRUB_CMDLINE_LINUX_DEFAULT" > "$2.new"
+cat "$2.new" > "$2"
+rm "$2.new"`)
 	m.write("/boot/grub/grub.cfg", "menuentry 'Linux' {\n\tlinux /vmlinuz-6.8.0 root=/dev/sda1 ro quiet\n}\n")
 	return m
 }

@@ -67,7 +67,7 @@ func TestDirectoryTree(t *testing.T) {
 		t.Skip("chroot needs root")
 	}
 	m := newMachine(t)
-	for _, name := range []string{"sh", "env", "mv", "cat"} {
+	for _, name := range []string{"sh", "env", "rm", "cat"} {
 		m.install(t, name)
 	}
 	script := strings.ReplaceAll(m.text("/bin/update-grub"), "root='"+m.root+"'", "root=")

@@ -244,6 +244,16 @@ func TestStepErrors(t *testing.T) {
 		},
 		want: "update-grub: exit status 3: Sourcing; grub-probe: error: no device",
 	}, {
+		name: "update-grub ends half-way", steps: only("grub"), keeps: "/boot/grub/grub.cfg",
+		setUp: func(m *machine) {
+			m.program("update-grub", `echo menuentry > "$2"; echo 'cat: write error: No space left on device' >&2; exit 1`)
+		},
+		want: "update-grub: exit status 1: cat: write error: No space left on device",
+	}, {
+		name: "update-grub finds no kernel", steps: only("grub"), keeps: "/boot/grub/grub.cfg",
+		setUp: func(m *machine) { m.program("update-grub", `echo 'set timeout=0' > "$2"`) },
+		want:  "what update-grub generated is not put in place: /boot/grub/grub.cfg has no entry that boots Linux",
+	}, {
 		name: "update-grub without effect", steps: only("grub"),
 		setUp: func(m *machine) { m.program("update-grub", "exit 0") },
 		want:  "it was done, yet reads back as: iommu=pt is not in force",
@@ -294,6 +304,20 @@ func TestStepErrors(t *testing.T) {
 				t.Errorf("%s was %q and is %q", test.keeps, kept, got)
 			}
 		})
+	}
+}
+
+// An update-grub of the site's own may not know -o. Of one that was killed nothing stays.
+func TestUpdateGRUBWritesItself(t *testing.T) {
+	m := newMachine(t)
+	m.write(lockDir+"/"+generatedPrefix+"4711.new", "menuentry")
+	m.program("update-grub", `
+printf "menuentry 'Linux' {\n\tlinux /vmlinuz-6.8.0 root=/dev/sda1 ro iommu=pt\n}\n" > "$root/boot/grub/grub.cfg"`)
+	if result := applyOn(t, m.options(m.plan(only("grub")))); result.ExitCode != 0 {
+		t.Errorf("exit code %d: %s", result.ExitCode, errorsOf(result))
+	}
+	if left, _ := filepath.Glob(m.root + lockDir + "/" + generatedPrefix + "*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

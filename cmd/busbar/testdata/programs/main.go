@@ -56,9 +56,13 @@ func modprobe(args []string) error {
 	return os.WriteFile(dir+"/initstate", []byte("live\n"), 0o600)
 }
 
-// updateGRUB makes grub.cfg of the defaults as grub-mkconfig and 10_linux do,
+// updateGRUB makes grub.cfg, or what -o names, of the defaults as grub-mkconfig and 10_linux do,
 // except that it knows no other shell than NAME="...$NAME..." and NAME='...'.
-func updateGRUB([]string) error {
+func updateGRUB(args []string) error {
+	config := "/boot/grub/grub.cfg"
+	if len(args) == 2 && args[0] == "-o" {
+		config = args[1]
+	}
 	files, _ := filepath.Glob("/etc/default/grub.d/*.cfg") // the pattern is valid
 	variables := map[string]string{}
 	for _, file := range append([]string{"/etc/default/grub"}, files...) {
@@ -92,7 +96,6 @@ func updateGRUB([]string) error {
 		entry(filepath.Base(kernel), variables[both]+" "+variables[normal])
 		entry(filepath.Base(kernel)+" (recovery mode)", "single "+variables[both])
 	}
-	const config = "/boot/grub/grub.cfg"
 	if err := os.WriteFile(config+".new", out.Bytes(), 0o644); err != nil {
 		return err
 	}
