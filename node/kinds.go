@@ -191,6 +191,9 @@ type BootConfig struct {
 	Custom string `json:"custom,omitempty"`
 	// Environment is the text of GRUB's environment block (grubenv); empty when there is none.
 	Environment string `json:"environment,omitempty"`
+	// Outdated: busbar's file of Defaults is younger than Generated, which was not made since
+	// that file was written last.
+	Outdated bool `json:"outdated,omitempty"`
 	// UpdateGrub: the root has an update-grub program.
 	UpdateGrub bool `json:"update_grub,omitempty"`
 }

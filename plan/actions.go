@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"busbar/internal/confdir"
+	"busbar/internal/grub"
 	"busbar/internal/limits"
 	"busbar/internal/sysctld"
 	"busbar/node"
@@ -167,6 +168,9 @@ func projectFile(f node.Facts, p string, state node.FileState, list node.Query) 
 		v := node.Boot.Get(f, list.Key)
 		boot, _ := v.Get()
 		boot.Defaults = files
+		if p == grub.FragmentFile {
+			boot.Outdated = state.Exists && boot.Generated != ""
+		}
 		return f.With(node.Boot.Answer(list.Key, node.Known(boot, v.Source())))
 	}
 	return f.With(node.AnswerTo(list, node.Known(files, node.Get[[]confdir.File](f, list).Source())))

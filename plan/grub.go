@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"busbar/internal/cmdline"
+	"busbar/internal/grub"
 	"busbar/internal/nextboot"
 	"busbar/node"
 )
 
 // UpdateGRUB makes the generated boot entries follow from GRUB's defaults: it runs
 // update-grub, and every entry of this root but recovery ones must then give the
-// wanted arguments by the kernel's own rule for each.
+// wanted arguments by the kernel's own rule for each. Entries that are older than
+// busbar's part of the defaults are made anew whatever they hold.
 type UpdateGRUB struct {
 	// Want are arguments, KEY or KEY=VALUE, that must be in force.
 	Want []string `json:"want"`
@@ -48,6 +50,9 @@ func (a UpdateGRUB) Done(f node.Facts) (bool, string, error) {
 				return false, fmt.Sprintf("%s is in %q (%s)", arg.Text, line.Title, line.Source), nil
 			}
 		}
+	}
+	if boot.Outdated {
+		return false, "older than " + grub.FragmentFile, nil
 	}
 	return true, "as wanted in every entry", nil
 }

@@ -13,6 +13,9 @@ import (
 
 const fragmentHeader = "# Written by busbar; changes are lost. It appends to what the files before it set.\n"
 
+// EmptyFragment is a FragmentFile that adds nothing.
+const EmptyFragment = fragmentHeader
+
 // Fragment renders the content of FragmentFile: it appends the arguments, each
 // one token in the kernel's quoting, to GRUB_CMDLINE_LINUX_DEFAULT. They are
 // quoted so that shell and GRUB hand them on unchanged (";" ends a command in

@@ -91,6 +91,31 @@ func Read(boot node.BootConfig) (State, error) {
 	return s, s.pinned(boot, entries)
 }
 
+// fromScript are the arguments that 10_linux itself puts on every line.
+var fromScript = []string{"root", "rootflags", "ro", "rw"}
+
+// LeftOver are arguments of the entries that the defaults do not bring, each once.
+func (s State) LeftOver() cmdline.Line {
+	line, known, _ := grub.CommandLine(s.Defaults, false)
+	if !known {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, a := range cmdline.Parse(line) {
+		seen[a.Text] = true
+	}
+	var left cmdline.Line
+	for _, l := range s.Lines {
+		for _, a := range l.Args {
+			if !seen[a.Text] && !slices.Contains(fromScript, a.Key) {
+				seen[a.Text] = true
+				left = append(left, a)
+			}
+		}
+	}
+	return left
+}
+
 // GeneratedPath is the configuration that GRUB reads, CustomPath what that takes in at its end.
 const (
 	GeneratedPath = "/boot/grub/grub.cfg"
@@ -210,12 +235,12 @@ func Regenerate(boot node.BootConfig) (node.BootConfig, error) {
 		head, seen := fields[:2], map[string]bool{}
 		for _, f := range fields[2:] {
 			key, _, _ := strings.Cut(f, "=")
-			if slices.Contains([]string{"root", "rootflags", "ro", "rw"}, key) && !seen[key] {
+			if slices.Contains(fromScript, key) && !seen[key] {
 				head, seen[key] = append(head, f), true
 			}
 		}
 		lines[at] = "\t" + strings.Join(append(head, words...), " ") + "\n"
 	}
-	boot.Generated = strings.Join(lines, "")
+	boot.Generated, boot.Outdated = strings.Join(lines, ""), false
 	return boot, nil
 }

@@ -186,3 +186,21 @@ GRUB_CMDLINE_LINUX_DEFAULT=$TUNED
 		}
 	}
 }
+
+func TestLeftOver(t *testing.T) {
+	for defaults, want := range map[string]string{
+		"GRUB_CMDLINE_LINUX_DEFAULT=quiet\n":        "",
+		"GRUB_CMDLINE_LINUX_DEFAULT=splash\n":       "quiet",
+		"GRUB_CMDLINE_LINUX_DEFAULT=quiet=1\n":      "quiet",
+		"GRUB_CMDLINE_LINUX_DEFAULT=\"$(args)\"\n":  "",
+		"GRUB_CMDLINE_LINUX='quiet dyndbg=\"a\"'\n": "",
+	} {
+		s, err := nextboot.Read(boot(defaults))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.LeftOver().String(); got != want {
+			t.Errorf("%q: %q, want %q", defaults, got, want)
+		}
+	}
+}

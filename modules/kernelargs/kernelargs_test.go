@@ -264,10 +264,47 @@ func TestArguments(t *testing.T) {
 			Name: "nothing is left to want", Facts: plantest.Node(plantest.BootWith(map[string]string{
 				grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: grub.Fragment([]string{"numa_balancing=disable", `dyndbg="a b"`}),
 			}, `quiet numa_balancing=disable dyndbg=\"a b\"`)),
+			Texts: map[string]string{grub.FragmentFile: grub.EmptyFragment},
+			Want: `
+				!drift file.stale /etc/default/grub.d/zz-busbar.cfg (/etc/default/grub.d/zz-busbar.cfg)
+				step write-file:/etc/default/grub.d/zz-busbar.cfg
+				step update-grub:/boot/grub/grub.cfg
+				step remove-file:/etc/default/grub.d/zz-busbar.cfg
+			`,
+		},
+		{
+			Name: "nothing is left to want, and a run was ended before update-grub was", Facts: plantest.Node(outdated(grub.EmptyFragment, "quiet nokaslr")),
+			Want: `
+				!drift boot_args.left_over nokaslr (/boot/grub/grub.cfg)
+				!drift file.stale /etc/default/grub.d/zz-busbar.cfg (/etc/default/grub.d/zz-busbar.cfg)
+				step update-grub:/boot/grub/grub.cfg
+				step remove-file:/etc/default/grub.d/zz-busbar.cfg
+			`,
+		},
+		{
+			Name: "nothing is left to want, and a run was ended after update-grub was", Facts: plantest.Node(plantest.BootWith(map[string]string{
+				grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: grub.EmptyFragment,
+			}, "quiet")),
 			Want: `
 				!drift file.stale /etc/default/grub.d/zz-busbar.cfg (/etc/default/grub.d/zz-busbar.cfg)
 				step remove-file:/etc/default/grub.d/zz-busbar.cfg
+			`,
+		},
+		{
+			Name: "one of two was dropped, and the run was ended before update-grub was", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
+			Facts: plantest.Node(plantest.CommandLine("quiet numa_balancing=disable"), outdated(grub.Fragment([]string{"numa_balancing=disable"}), "quiet nokaslr numa_balancing=disable")),
+			Says:  []string{"nokaslr is in the boot entries and not in GRUB's defaults: update-grub has not run to its end since busbar changed them"},
+			Want: `
+				!drift boot_args.left_over nokaslr (/boot/grub/grub.cfg)
+				ok boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
 				step update-grub:/boot/grub/grub.cfg
+			`,
+		},
+		{
+			Name: "the fragment is younger than entries that follow from it", Blocks: `kernel_args { present = { dyndbg = "a b" } }`,
+			Facts: plantest.Node(plantest.CommandLine(`quiet dyndbg="a b"`), outdated(grub.Fragment([]string{`dyndbg="a b"`}), `quiet dyndbg="a b"`)),
+			Want: `
+				ok boot_args.next_boot dyndbg="a b" (/boot/grub/grub.cfg:3)
 			`,
 		},
 		{
@@ -483,4 +520,12 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: %v", text, problems)
 		}
 	}
+}
+
+// outdated are boot entries that are older than busbar's fragment.
+func outdated(fragment, entries string) node.Answer {
+	answer := plantest.BootWith(map[string]string{grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: fragment}, entries)
+	boot, _ := node.Boot.Get(node.Facts{}.With(answer), "").Get()
+	boot.Outdated = true
+	return node.Boot.Answer("", node.Known(boot, node.Source{Path: grub.DefaultsFile}))
 }

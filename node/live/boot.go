@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"busbar/internal/confdir"
 	"busbar/internal/grub"
@@ -31,6 +32,7 @@ func (s *session) boot(string) node.Value[node.BootConfig] {
 			return node.Unknown[node.BootConfig](err.Error(), source)
 		}
 		s.menu(&b)
+		b.Outdated = b.Generated != "" && s.younger(grub.FragmentFile, generatedFile)
 	}
 	return node.Known(b, source)
 }
@@ -107,6 +109,9 @@ func (s *session) references(defaults []confdir.File) ([]node.Reference, error) 
 	return list, failed
 }
 
+// generatedFile is the grub.cfg that the defaults are made into.
+const generatedFile = "/boot/grub/grub.cfg"
+
 // menu reads what GRUB reads: the grub.cfg that the defaults were made into, the entries
 // that it takes in, and what selects among them.
 func (s *session) menu(b *node.BootConfig) {
@@ -114,7 +119,7 @@ func (s *session) menu(b *node.BootConfig) {
 		path string
 		text *string
 	}{
-		{"/boot/grub/grub.cfg", &b.Generated}, {"/boot/grub/custom.cfg", &b.Custom}, {grub.EnvironmentFile, &b.Environment},
+		{generatedFile, &b.Generated}, {"/boot/grub/custom.cfg", &b.Custom}, {grub.EnvironmentFile, &b.Environment},
 	} {
 		text, err := s.read(part.path)
 		if err != nil && !absent(err) {
@@ -122,4 +127,13 @@ func (s *session) menu(b *node.BootConfig) {
 		}
 		*part.text = text
 	}
+}
+
+// younger reports whether file was written after other. A time in the future tells
+// nothing: the clock was set back since.
+func (f files) younger(file, other string) bool {
+	a, err1 := f.stat(file)
+	b, err2 := f.stat(other)
+	written := time.Unix(a.Mtim.Unix())
+	return err1 == nil && err2 == nil && written.After(time.Unix(b.Mtim.Unix())) && written.Before(time.Now())
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"busbar/internal/confdir"
 	"busbar/node"
@@ -207,6 +209,22 @@ func TestBoot(t *testing.T) {
 		References: []node.Reference{{Path: "/etc/kernel/", Exists: true}, {Path: "/etc/none"}, {Path: "/etc/tuned/bootcmdline", Exists: true, Text: "TUNED=1\n"}},
 		Generated:  "menuentry 'Linux' {\n linux /vmlinuz ro quiet\n}\n",
 	})
+	outdated := func(fragment, config time.Time) bool {
+		for name, at := range map[string]time.Time{"etc/default/grub.d/zz-busbar.cfg": fragment, "boot/grub/grub.cfg": config} {
+			if err := os.Chtimes(filepath.Join(root, name), at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, _ := ask(t, root, node.Boot, "").Get()
+		return b.Outdated
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/default/grub.d/zz-busbar.cfg"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	early, late, future := time.Unix(1e9, 1000), time.Unix(1e9, 2000), time.Now().Add(time.Hour)
+	if !outdated(late, early) || outdated(early, early) || outdated(early, late) || outdated(future, early) {
+		t.Error("whether the entries are older than the fragment")
+	}
 	broken := ask(t, tree(t, map[string]string{"etc/default/grub": "X=\"\n", "boot/grub/grub.cfg": "\xff"}), node.Boot, "")
 	known(t, broken, node.BootConfig{
 		Loader: node.LoaderGRUBDebian, Defaults: []confdir.File{{Path: "/etc/default/grub", Text: "X=\"\n"}},

@@ -622,18 +622,62 @@ func (b *bootAssessor) steps() {
 	if b.boot.UpdateGrub || b.facts.Inventory.RootDirectory {
 		bootArgsFile.ensure(&b.Assessment, owners, b.boot.Defaults, grub.Fragment(b.own))
 	}
+	leftOver := b.leftOver()
 	action := b.updateGRUB()
-	if done, _, _ := action.Done(b.facts); !done && b.boot.UpdateGrub && b.state.Generated {
-		if len(owners) == 0 {
-			owners = []string{BootArgsName}
+	boot, _ := node.Boot.Get(b.facts, "").Get()
+	boot.Outdated = false // alone that is no reason: an image may have its files in any order
+	done, _, _ := action.Done(b.facts.With(node.Boot.Answer("", node.Known(boot, node.Source{}))))
+	if (!done || leftOver) && b.boot.UpdateGrub && b.state.Generated {
+		b.emptyFirst()
+		if len(owners) == 0 || leftOver {
+			owners = append(owners, BootArgsName)
 		}
 		b.Steps = append(b.Steps, plan.Step{
 			Addresses: owners, Phase: plan.PhaseFiles, Target: nextboot.GeneratedPath, Effect: plan.Reboot,
-			Summary: "run update-grub and read every boot entry again", Requires: []string{BootArgsName}, Provides: []string{"boot entries"},
+			Summary: "run update-grub and read every boot entry again", Requires: []string{BootArgsName}, Provides: []string{bootEntries},
 			Action: action,
 		})
 	}
 	b.marker(owners)
+}
+
+// bootEntries is what update-grub provides.
+const bootEntries = "boot entries"
+
+// leftOver tells of arguments in the boot entries that went from the defaults in a run which
+// was ended before update-grub was.
+func (b *bootAssessor) leftOver() bool {
+	if !b.boot.Outdated || !b.boot.UpdateGrub {
+		return false
+	}
+	args := b.state.LeftOver()
+	for _, arg := range args {
+		b.Findings = append(b.Findings, plan.Finding{
+			ID: "boot_args.left_over", Address: BootArgsName, Target: arg.Text, Status: plan.Drift, Fixable: true, By: nextboot.GeneratedPath, Effect: plan.Reboot,
+			Summary: arg.Text + " is in the boot entries and not in GRUB's defaults: update-grub has not run to its end since busbar changed them",
+			Want:    "no " + arg.Key, Found: arg.Text, Source: node.Source{Path: nextboot.GeneratedPath},
+		})
+	}
+	return len(args) > 0
+}
+
+// emptyFirst puts two steps in place of the one that removes the fragment: it is emptied before
+// update-grub runs and removed afterwards. As long as it is there and younger than the entries,
+// a run that comes after one which was ended in between knows that they are to be made anew.
+func (b *bootAssessor) emptyFirst() {
+	i := slices.IndexFunc(b.Steps, func(s plan.Step) bool { _, ok := s.Action.(plan.RemoveFile); return ok })
+	if i < 0 {
+		return
+	}
+	remove := b.Steps[i]
+	empty := remove
+	empty.Summary = "empty " + bootArgsFile.path
+	empty.Action = plan.WriteFile{Path: bootArgsFile.path, Text: grub.EmptyFragment, List: bootArgsFile.list}
+	remove.Requires, remove.Provides = []string{bootEntries}, nil
+	b.Steps[i] = remove
+	if done, _, _ := empty.Action.Done(b.facts); !done {
+		b.Steps = append(b.Steps, empty)
+	}
 }
 
 // updateGRUB is what the boot entries must and must not have once they are generated
@@ -678,7 +722,7 @@ func (b *bootAssessor) marker(owners []string) {
 	}
 	b.Steps = append(b.Steps, plan.Step{
 		Addresses: owners, Phase: plan.PhaseMarker, Target: node.MarkerPath, Effect: plan.NoEffect,
-		Summary: "note that a reboot is owed", Requires: []string{BootArgsName, "boot entries"},
+		Summary: "note that a reboot is owed", Requires: []string{BootArgsName, bootEntries},
 		Action: plan.WriteMarker{Marker: node.Marker{FormatVersion: "1.0", BootID: bootID, Args: pending}},
 	})
 }

@@ -41,6 +41,8 @@ func TestWithoutBlocks(t *testing.T) {
 				!drift file.stale /etc/modules-load.d/busbar.conf (/etc/modules-load.d/busbar.conf)
 				!drift file.stale /etc/nccl.conf (/etc/nccl.conf)
 				!drift file.stale /etc/sysctl.d/zz-busbar.conf (/etc/sysctl.d/zz-busbar.conf)
+				step write-file:/etc/default/grub.d/zz-busbar.cfg
+				step update-grub:/boot/grub/grub.cfg
 				step remove-file:/etc/default/grub.d/zz-busbar.cfg
 				step remove-file:/etc/modprobe.d/zz-busbar.conf
 				step remove-file:/etc/modules-load.d/busbar.conf
@@ -48,7 +50,6 @@ func TestWithoutBlocks(t *testing.T) {
 				step remove-file:/etc/security/limits.d/zz-busbar.conf
 				step remove-file:/etc/sysctl.d/zz-busbar.conf
 				step remove-file:/etc/systemd/system/slurmd.service.d/zz-busbar.conf
-				step update-grub:/boot/grub/grub.cfg
 			`,
 		},
 	})
