@@ -464,6 +464,26 @@ func TestArguments(t *testing.T) {
 			`,
 		},
 		{
+			Name: "boot entries on a read-only file system", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
+			Facts: plantest.Node(node.Mount.Answer("/boot/grub", node.Known(node.MountState{Point: "/boot", Type: "ext4", ReadOnly: true}, node.Source{}))),
+			Says:  []string{"/boot/grub/grub.cfg cannot be written: /boot is mounted read-only", "mount it for writing"},
+			Want: `
+				unsupported boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+			`,
+			After: `
+				unsupported boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+			`,
+		},
+		{
+			Name: "update-grub failed after the fragment was written", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
+			Facts: plantest.Node(plantest.CommandLine("numa_balancing=disable"), outdated(grub.Fragment([]string{"numa_balancing=disable"}), "quiet")),
+			Says:  []string{"numa_balancing=disable is not in force at the next boot, which changes when update-grub runs: GRUB's defaults are as wanted"},
+			Want: `
+				!drift boot_args.next_boot numa_balancing=disable (/boot/grub/grub.cfg:3)
+				step update-grub:/boot/grub/grub.cfg
+			`,
+		},
+		{
 			Name: "a diskless node gets no marker", Blocks: `kernel_args { present = { numa_balancing = "disable" } }`,
 			Facts: plantest.Node(node.Mount.Answer("/var/lib/busbar", node.Known(node.MountState{Point: "/", Type: "tmpfs"}, node.Source{}))),
 			Want: `

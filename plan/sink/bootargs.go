@@ -68,7 +68,7 @@ func (BootArgs) Name() string { return BootArgsName }
 // markerDir holds the marker.
 var markerDir = path.Dir(node.MarkerPath)
 
-var bootArgsPlace = place{dirs: []string{grub.FragmentDir, path.Dir(grub.DefaultsFile)}, option: "boot.kernelParams"}
+var bootArgsPlace = place{dirs: []string{grub.FragmentDir, path.Dir(grub.DefaultsFile), path.Dir(nextboot.GeneratedPath)}, option: "boot.kernelParams"}
 
 // Queries are the boot configuration, whether it can be written, the running command
 // line and where the marker would stand.
@@ -427,6 +427,9 @@ func (b *bootAssessor) judge(i int) {
 		} else if at := b.droppedAt(c); at != (node.Source{}) {
 			f.Source = at
 			f.Summary += fmt.Sprintf(": %s replaces the value that had it", at)
+		}
+		if inDefaults {
+			f.Summary += ", which changes when update-grub runs: GRUB's defaults are as wanted"
 		}
 		if !b.boot.UpdateGrub {
 			b.withoutUpdateGRUB(&f, c, inDefaults)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"busbar/internal/confdir"
+	"busbar/internal/nextboot"
 	"busbar/node"
 	"busbar/plan"
 )
@@ -96,6 +97,8 @@ func (p place) refusal(action plan.Action, facts node.Facts) (why, fix string) {
 		file = action.Path
 	case plan.RemoveFile:
 		file = action.Path
+	case plan.UpdateGRUB:
+		file = nextboot.GeneratedPath
 	}
 	for _, dir := range p.dirs {
 		if !strings.HasPrefix(file, dir+"/") {
