@@ -222,12 +222,15 @@ type NIC struct {
 	NUMANode int
 	// Netdev is the name of its network device.
 	Netdev Value[string]
-	// RDMA is the name of its RDMA device.
+	// RDMA is the name of its RDMA device; the ports of a bond share one (mlx5_bond_0).
 	RDMA Value[string]
 	// LinkLayer is Ethernet or InfiniBand.
 	LinkLayer Value[string]
 	// Protected: busbar must not touch it.
 	Protected Value[bool]
+	// GPUs are the addresses of the GPUs that it is nearest to, of those at PXB or nearer, by
+	// address; unknown where the PCI tree tells nothing.
+	GPUs Value[[]string]
 }
 
 // String is ADDRESS or ADDRESS/PORT for ports after the first.
@@ -256,12 +259,17 @@ func (inv Inventory) NICs() Value[[]NIC] {
 		return Unknown[[]NIC](inv.PCI.Reason(), inv.PCI.Source())
 	}
 	nics := []NIC{}
+	tree := inv.Topology()
+	gpus, _ := inv.GPUs().Get() // known where the PCI bus is
 	for _, p := range functions {
 		if !p.IsNIC() || p.PhysicalFunction != "" {
 			continue
 		}
+		near := tree.nearest(p.Address, gpus)
 		for _, port := range inv.nicPorts(p.Address) {
-			nics = append(nics, inv.nic(p, port))
+			n := inv.nic(p, port)
+			n.GPUs = near
+			nics = append(nics, n)
 		}
 	}
 	return Known(nics, inv.PCI.Source())
@@ -316,27 +324,46 @@ func (inv Inventory) nicNetdev(p PCIFunction, port int) Value[string] {
 	return Unknown[string](reason, Source{Path: "/sys/bus/pci/devices/" + p.Address})
 }
 
-func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (name, linkLayer Value[string]) {
+func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (rdma, linkLayer Value[string]) {
 	linkLayer = inv.netdevLinkLayer(netdev)
 	devices, ok := inv.RDMA.Get()
 	if !ok {
 		return Unknown[string](inv.RDMA.Reason(), inv.RDMA.Source()), linkLayer
 	}
-	netdevName, hasNetdev := netdev.Get()
-	for _, d := range devices {
-		for _, dp := range d.Ports {
-			onFunction := d.PCI == p.Address && dp.Port == port
-			onNetdev := d.PCI == "" && hasNetdev && dp.Netdev == netdevName
-			if !onFunction && !onNetdev {
-				continue
+	name, hasNetdev := netdev.Get()
+	for _, belongs := range []func(RDMADevice, RDMADevicePort) bool{
+		func(d RDMADevice, dp RDMADevicePort) bool { return d.PCI == p.Address && dp.Port == port },
+		func(d RDMADevice, dp RDMADevicePort) bool { return d.PCI == "" && hasNetdev && dp.Netdev == name }, // rxe, siw
+		func(d RDMADevice, dp RDMADevicePort) bool {
+			return sameDevice(d.PCI, p.Address) && hasNetdev && inv.standsOn(dp.Netdev, name)
+		},
+	} {
+		for _, d := range devices {
+			for _, dp := range d.Ports {
+				if !belongs(d, dp) {
+					continue
+				}
+				if dp.LinkLayer.IsKnown() || !linkLayer.IsKnown() {
+					linkLayer = dp.LinkLayer
+				}
+				return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
 			}
-			if dp.LinkLayer.IsKnown() || !linkLayer.IsKnown() {
-				linkLayer = dp.LinkLayer
-			}
-			return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
 		}
 	}
 	return Awaiting[string]("the NIC has no RDMA device", CapabilityRDMA, Source{Path: "/sys/bus/pci/devices/" + p.Address}), linkLayer
+}
+
+// sameDevice reports whether two PCI functions, DDDD:BB:DD.F, are of one device.
+func sameDevice(a, b string) bool {
+	deviceA, _, found := strings.Cut(a, ".")
+	deviceB, _, _ := strings.Cut(b, ".")
+	return found && deviceA == deviceB
+}
+
+// standsOn reports whether a network device stands on another one, as a bond on its ports.
+func (inv Inventory) standsOn(name, lower string) bool {
+	netdevs, _ := inv.Netdevs.Get()
+	return slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.Name == name && slices.Contains(d.Lower, lower) })
 }
 
 // netdevLinkLayer reads the link layer off the hardware type of a network device.

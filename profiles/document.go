@@ -71,9 +71,14 @@ type condition struct {
 
 // selector is a selector block.
 type selector struct {
-	name         string
-	place        hcl.Range
-	nics, expect *argument
+	name                           string
+	place                          hcl.Range
+	nics, include, exclude, expect *argument
+}
+
+// arguments are those that are set.
+func (s *selector) arguments() []*argument {
+	return slices.DeleteFunc([]*argument{s.nics, s.include, s.exclude, s.expect}, func(a *argument) bool { return a == nil })
 }
 
 // block is a typed block as one file has it, or as the files of a profile make it.
@@ -379,8 +384,11 @@ func (d *decoder) locals(b *hclsyntax.Block) {
 
 func (d *decoder) selector(b *hclsyntax.Block) {
 	name := b.Labels[0]
-	args := d.arguments(b.Body, "selector."+name, []string{"nics", "expect"}, nil)
-	d.doc.selectors[name] = &selector{name: name, place: b.DefRange(), nics: args["nics"], expect: args["expect"]}
+	args := d.arguments(b.Body, "selector."+name, []string{"nics", "include", "exclude", "expect"}, nil)
+	d.doc.selectors[name] = &selector{
+		name: name, place: b.DefRange(),
+		nics: args["nics"], include: args["include"], exclude: args["exclude"], expect: args["expect"],
+	}
 }
 
 func (d *decoder) typed(b *hclsyntax.Block, typ plan.Type, labels []string, written string) {

@@ -507,6 +507,94 @@ nccl {
 	}
 }
 
+// switched is a node with two switches. The rail of the first GPU has the higher address; 0000:30:00.0 is
+// protected, 0000:40:00.0 has a root port of its own.
+func switched() node.Inventory {
+	known := node.Source{Path: "/sys"}
+	inv := hgx()
+	var functions []node.PCIFunction
+	add := func(address, parent, id, class string) {
+		functions = append(functions, node.PCIFunction{Address: "0000:" + address, Parent: parent, Vendor: id[:4], Device: id[5:], Class: class, Driver: "driver"})
+	}
+	for _, root := range []string{"1", "5"} {
+		add(root+"0:01.0", "", "8086:352a", "060400")
+		add(root+"1:00.0", "0000:"+root+"0:01.0", "1000:c030", "060400")
+		for _, port := range []string{"0", "1", "2"} {
+			add(root+"2:0"+port+".0", "0000:"+root+"1:00.0", "1000:c030", "060400")
+		}
+	}
+	add("1b:00.0", "0000:12:00.0", "10de:2330", "030200")
+	add("20:00.0", "0000:52:01.0", "15b3:1021", "020000")
+	add("30:00.0", "0000:52:02.0", "15b3:101d", "020000")
+	add("5d:00.0", "0000:52:00.0", "10de:2330", "030200")
+	add("60:01.0", "", "8086:352a", "060400")
+	add("40:00.0", "0000:60:01.0", "15b3:1021", "020000")
+	add("90:00.0", "0000:12:01.0", "15b3:1021", "020000")
+	inv.PCI = node.Known(functions, known)
+	inv.Netdevs = node.Known([]node.Netdev{
+		{Name: "front", Type: node.ARPHardwareEthernet, PCI: "0000:30:00.0", Port: 1}, {Name: "other", Type: node.ARPHardwareEthernet, PCI: "0000:40:00.0", Port: 1},
+		{Name: "rail0", Type: node.ARPHardwareEthernet, PCI: "0000:90:00.0", Port: 1}, {Name: "rail1", Type: node.ARPHardwareEthernet, PCI: "0000:20:00.0", Port: 1},
+	}, known)
+	inv.RDMA = node.Known([]node.RDMADevice{}, known)
+	inv.Protected = node.Known([]node.ProtectedNetdev{{Name: "front"}}, known)
+	return inv
+}
+
+func TestRails(t *testing.T) {
+	guest := switched()
+	guest.Virtualization = node.Known("kvm", node.Source{})
+	unprotected := switched()
+	unprotected.Protected = node.Unknown[[]node.ProtectedNetdev]("no default route", node.Source{})
+	tests := []struct {
+		name, selector string
+		inventory      node.Inventory
+		want           []string // finding, addresses
+	}{
+		{"by the order of GPUs", "nics = node.rails\nexpect = 2", switched(), []string{"", "0000:90:00.0 0000:20:00.0"}},
+		{"short, one is protected", "nics = node.rails\nexpect = 3", switched(),
+			[]string{"selector.short selector rails: 2 of 3 NICs found (1 more protected: 0000:30:00.0)", "0000:90:00.0 0000:20:00.0"}},
+		{"excluded by id", "nics = node.rails\nexclude = [\"15b3:101d\"]\nexpect = 3", switched(),
+			[]string{"selector.short selector rails: 2 of 3 NICs found", "0000:90:00.0 0000:20:00.0"}},
+		{"excluded by address", "nics = node.rails\nexclude = [\"0000:90:00.0\"]", switched(), []string{"", "0000:20:00.0"}},
+		{"excluded by port", "nics = node.rails\nexclude = [\"0000:90:00.0/1\", \"0000:20:00.0/2\"]", switched(), []string{"", "0000:20:00.0"}},
+		{"included by address", "nics = node.rails\ninclude = [\"0000:40:00.0\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
+		{"included by id, each once", "nics = node.rails\ninclude = [\"15b3:1021\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
+		{"protected is never included", "nics = node.rails\ninclude = [\"15b3:101d\", \"0000:aa:00.0\"]\nexpect = 3", switched(),
+			[]string{"selector.short selector rails: 2 of 3 NICs found (1 more protected: 0000:30:00.0)", "0000:90:00.0 0000:20:00.0"}},
+		{"exclude wins", "nics = []\ninclude = [\"15b3:1021\"]\nexclude = [\"0000:40:00.0\"]", switched(), []string{"", "0000:20:00.0 0000:90:00.0"}},
+		{"what is excluded may be protected or not", "nics = node.nics\nexclude = [\"0000:20:00.0\", \"0000:30:00.0\", \"0000:40:00.0\", \"0000:90:00.0\"]\nexpect = 0", unprotected, []string{"", ""}},
+		{"by GPU", "nics = [for n in node.rails : n if contains(n.gpus, node.gpus[1].address)]", switched(), []string{"", "0000:20:00.0"}},
+		{"set", "nics = toset(node.rails)", switched(), []string{"", "0000:20:00.0 0000:90:00.0"}},
+		{"virtual machine", "nics = node.rails\nexpect = 2", guest,
+			[]string{"selector.unknown selector rails: a virtual machine (kvm) has the PCI tree that its hypervisor chose to show, not the one that the traffic takes", ""}},
+		{"virtual machine, named", "nics = []\ninclude = [\"0000:20:00.0\"]", guest, []string{"", "0000:20:00.0"}},
+		{"protection unknown", "nics = node.rails", unprotected,
+			[]string{"selector.unknown selector rails: whether NIC 0000:90:00.0 is protected is unknown: no default route", ""}},
+		{"no bus", "nics = []\ninclude = [\"0000:20:00.0\"]", node.Inventory{}, []string{"selector.unknown selector rails: not recorded", ""}},
+		{"exclude unknown", "nics = node.rails\nexclude = [node.nics[0].rdma]", switched(), []string{"selector.unknown selector rails: the NIC has no RDMA device", ""}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e := mustEvaluate(t, mustLoad(t, "selector \"rails\" {\n"+test.selector+"\n}\nnccl {\n  settings = { A = join(\" \", selector.rails[*].address), B = join(\" \", node.gpu_paths) }\n}\n"), test.inventory)
+			got := []string{"", strings.Join(e.Selections[0].Addresses, " ")}
+			for _, f := range e.Findings {
+				got[0] = f.ID + " " + f.Summary
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	e := mustEvaluate(t, mustLoad(t, "nccl {\n  settings = { A = join(\" \", node.gpu_paths), B = join(\" \", flatten(node.nics[*].gpus)) }\n}\n"), switched())
+	settings := e.Blocks[0].Attributes["settings"]
+	if got, want := settings.GetAttr("A").AsString(), "0000:10:01.0 0000:11:00.0 0000:12:00.0 0000:12:01.0 0000:50:01.0 0000:51:00.0 0000:52:00.0 0000:52:01.0"; got != want {
+		t.Errorf("node.gpu_paths is %s, want %s", got, want)
+	}
+	if got, want := settings.GetAttr("B").AsString(), "0000:5d:00.0 0000:5d:00.0 0000:1b:00.0"; got != want {
+		t.Errorf("the GPUs of NICs are %s, want %s", got, want)
+	}
+}
+
 func TestEvaluateRefuses(t *testing.T) {
 	tests := []struct{ name, src, want string }{
 		{"a bool in settings that only the node tells", "nccl {\n  settings = { A = node.virtual }\n}", "No value for NCCL"},

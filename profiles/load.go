@@ -376,8 +376,9 @@ func (p *Profile) meter() {
 		charge(a)
 	}
 	for _, s := range p.selectors {
-		charge(s.nics)
-		charge(s.expect)
+		for _, a := range s.arguments() {
+			charge(a)
+		}
 	}
 	for _, b := range p.blocks {
 		for name, layers := range b.arguments {

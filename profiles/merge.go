@@ -66,8 +66,10 @@ func (m *merger) selector(s, inherited *selector) *selector {
 	address := "selector." + s.name
 	return &selector{
 		name: s.name, place: inherited.place,
-		nics:   m.argument(address, s.nics, inherited.nics),
-		expect: m.argument(address, s.expect, inherited.expect),
+		nics:    m.argument(address, s.nics, inherited.nics),
+		include: m.argument(address, s.include, inherited.include),
+		exclude: m.argument(address, s.exclude, inherited.exclude),
+		expect:  m.argument(address, s.expect, inherited.expect),
 	}
 }
 
@@ -144,7 +146,7 @@ func (m *merger) finish() {
 	}
 	for _, name := range sortedKeys(m.profile.selectors) {
 		if s := m.profile.selectors[name]; s.nics == nil {
-			m.report.errorf(s.place, "selector."+name, "Missing argument", "A selector has nics, a list of NICs of node.nics.")
+			m.report.errorf(s.place, "selector."+name, "Missing argument", "A selector has nics, a list of NICs of node.nics or node.rails.")
 		}
 	}
 	for _, b := range m.profile.blocks {

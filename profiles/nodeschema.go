@@ -23,9 +23,24 @@ type NodeAttribute struct {
 // NodeAttributes is the published schema of node.*, in the order of documentation.
 func NodeAttributes() []NodeAttribute { return slices.Clone(nodeAttributes()) }
 
+// nicAttributes are those of one NIC.
+func nicAttributes() []NodeAttribute {
+	return []NodeAttribute{
+		{"address", cty.String, "PCI address of a port of a network adapter, DDDD:BB:DD.F; virtual functions are left out.", false},
+		{"port", cty.Number, "Port of the function, from 1.", false},
+		{"netdev", cty.String, "Name of its network device.", false},
+		{"rdma", cty.String, "Name of its RDMA device; the ports of a bond share one. Unknown until a driver has made one.", false},
+		{"pci_id", cty.String, "PCI id of the function, vvvv:dddd.", true},
+		{"numa", cty.Number, "NUMA node of the function; unknown where firmware does not say.", false},
+		{"link_layer", cty.String, "Ethernet or InfiniBand.", true},
+		{"protected", cty.Bool, "The port carries a default route, the way back to an SSH client, or the root file system; it is never selected.", false},
+		{"gpus", cty.List(cty.String), "Addresses of the GPUs that it is nearest to, of those at PXB or nearer (nvidia-smi topo -m); empty for none, unknown in a virtual machine.", false},
+	}
+}
+
 // nodeAttributes has the objects in pieces: a path's objects and lists follow from it.
 var nodeAttributes = sync.OnceValue(func() []NodeAttribute {
-	return []NodeAttribute{
+	all := []NodeAttribute{
 		{"arch", cty.String, "Machine as uname has it: x86_64, aarch64.", true},
 		{"os.id", cty.String, "Distribution, ID of os-release(5): ubuntu, rhel.", false},
 		{"os.id_like", cty.List(cty.String), "Distributions that it derives from, ID_LIKE of os-release(5).", false},
@@ -46,15 +61,16 @@ var nodeAttributes = sync.OnceValue(func() []NodeAttribute {
 		{"gpus[*].address", cty.String, "PCI address of an NVIDIA GPU, DDDD:BB:DD.F.", false},
 		{"gpus[*].pci_id", cty.String, "Its PCI id, vvvv:dddd.", false},
 		{"gpus[*].numa", cty.Number, "Its NUMA node; unknown where firmware does not say.", false},
-		{"nics[*].address", cty.String, "PCI address of a port of a network adapter, DDDD:BB:DD.F; virtual functions are left out.", false},
-		{"nics[*].port", cty.Number, "Port of the function, from 1.", false},
-		{"nics[*].netdev", cty.String, "Name of its network device.", false},
-		{"nics[*].rdma", cty.String, "Name of its RDMA device; unknown until a driver has made one.", false},
-		{"nics[*].pci_id", cty.String, "PCI id of the function, vvvv:dddd.", true},
-		{"nics[*].numa", cty.Number, "NUMA node of the function; unknown where firmware does not say.", false},
-		{"nics[*].link_layer", cty.String, "Ethernet or InfiniBand.", true},
-		{"nics[*].protected", cty.Bool, "The port carries a default route, the way back to an SSH client, or the root file system; it is never selected.", false},
 	}
+	nic := nicAttributes()
+	for _, a := range nic {
+		a.Path = "nics[*]." + a.Path
+		all = append(all, a)
+	}
+	return append(all,
+		NodeAttribute{"rails", cty.List(objectOf(nic)), "The NICs of nics that serve GPUs: at PXB or nearer to one and not protected, in the order of GPUs, then of addresses. Unknown in a virtual machine.", false},
+		NodeAttribute{"gpu_paths", cty.List(cty.String), "Addresses of the PCIe root ports and switch ports on the paths between GPUs, and between GPUs and rails, sorted. Unknown in a virtual machine.", false},
+	)
 })
 
 // NodeSchema is the type of node.
@@ -159,17 +175,20 @@ func nodeValue(inv node.Inventory) cty.Value {
 				})
 			})
 		}),
-		"nics": lift(inv.NICs(), cty.List(t.nic), func(nics []node.NIC) cty.Value {
-			return listOf(t.nic, nics, nicValue)
-		}),
+		"nics":      lift(inv.NICs(), cty.List(t.nic), nicList),
+		"rails":     lift(inv.Rails(), cty.List(t.nic), nicList),
+		"gpu_paths": lift(inv.GPUPaths(), cty.List(cty.String), stringList),
 	})
 }
+
+func nicList(nics []node.NIC) cty.Value { return listOf(nodeTypes().nic, nics, nicValue) }
 
 func nicValue(n node.NIC) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{
 		"address": cty.StringVal(n.Address), "port": cty.NumberIntVal(int64(n.Port)), "pci_id": cty.StringVal(n.PCIID),
 		"numa": numaValue(n.NUMANode), "netdev": liftString(n.Netdev), "rdma": liftString(n.RDMA),
 		"link_layer": liftString(n.LinkLayer), "protected": lift(n.Protected, cty.Bool, cty.BoolVal),
+		"gpus": lift(n.GPUs, cty.List(cty.String), stringList),
 	})
 }
 

@@ -3,9 +3,11 @@ package profiles
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -23,9 +25,9 @@ type Selection struct {
 	Want int
 	// Found is how many it selects, protected NICs not counted; 0 when Reason is set.
 	Found int
-	// Addresses of the selected NICs, ADDRESS or ADDRESS/PORT, sorted.
+	// Addresses of the selected NICs, ADDRESS or ADDRESS/PORT, in the order of the selection.
 	Addresses []string
-	// Protected are the NICs that were left out because busbar must not touch them.
+	// Protected are the NICs that were left out because busbar must not touch them, sorted.
 	Protected []string
 	// Reason says why the selection is unknown, empty when it is known. Needs is the
 	// capability that would make it known, or empty.
@@ -88,33 +90,54 @@ func (s Selection) findings() []plan.Finding {
 // unknown where they are not what is expected.
 func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	nics := cty.List(nodeTypes().nic)
-	selection := Selection{Name: s.name, Origin: originOf(s.place), Want: -1}
+	selection := Selection{Name: s.name, Origin: originOf(s.place)}
 	fail := func(u unknown) cty.Value {
 		selection.Reason, selection.Needs, selection.Found, selection.Addresses = u.Reason, u.Needs, 0, nil
 		e.out.Selections = append(e.out.Selections, selection)
 		return unknownValue(nics, unknown{selection.summary(), u.Needs})
 	}
-	if s.nics == nil || s.nics.invalid || s.expect != nil && s.expect.invalid {
+	want, wantWhy := e.expected(s, ctx)
+	include, includeWhy := e.names(s, s.include, ctx)
+	exclude, excludeWhy := e.names(s, s.exclude, ctx)
+	selection.Want = want
+	if s.nics == nil || s.nics.invalid {
 		return fail(noNode)
 	}
-	want, wantKnown := e.expected(s, ctx, &selection)
 	v, ok := evaluate(e.report, "selector."+s.name, s.nics.expr, ctx)
 	switch {
 	case !ok:
 		return fail(noNode)
 	case !v.IsKnown():
 		return fail(whyUnknown(v))
-	case !wantKnown:
-		return fail(want)
+	case wantWhy != nil:
+		return fail(*wantWhy)
+	case includeWhy != nil:
+		return fail(*includeWhy)
+	case excludeWhy != nil:
+		return fail(*excludeWhy)
 	}
 	list, marks := v.Unmark()
 	if list.IsNull() || !couldBeNICs(list.Type()) {
-		e.report.errorf(s.nics.expr.Range(), "selector."+s.name, "Not a list of NICs", "nics has to be a list whose elements are all from node.nics.")
+		e.report.errorf(s.nics.expr.Range(), "selector."+s.name, "Not a list of NICs", notNICs)
 		return fail(noNode)
 	}
-	selected, unsure := selection.pick(list, marks)
+	ports, unsure := portsOf(list, marks)
+	if unsure == nil && len(include) > 0 {
+		var all []nicPort
+		node, marks := e.node.GetAttr("nics").Unmark()
+		all, unsure = portsOf(node, marks)
+		ports = append(ports, slices.DeleteFunc(all, func(p nicPort) bool { return !p.isOneOf(include) })...)
+	}
 	if unsure != nil {
 		return fail(*unsure)
+	}
+	ports = slices.DeleteFunc(ports, func(p nicPort) bool { return p.isOneOf(exclude) })
+	selected, unsure := selection.pick(ports)
+	if unsure != nil {
+		return fail(*unsure)
+	}
+	if e.inventory != nil && v.RawEquals(e.node.GetAttr("rails")) {
+		selection.addProtectedRails(*e.inventory, exclude)
 	}
 	e.out.Selections = append(e.out.Selections, selection)
 	if !selection.complete() {
@@ -126,45 +149,97 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	return cty.ListVal(selected)
 }
 
-// expected evaluates expect into Want; where it is unknown, why.
-func (e *evaluation) expected(s *selector, ctx *hcl.EvalContext, into *Selection) (why unknown, known bool) {
+// expected evaluates expect, -1 when the selector has none; where it is unknown, why.
+func (e *evaluation) expected(s *selector, ctx *hcl.EvalContext) (want int, why *unknown) {
 	if s.expect == nil {
-		return unknown{}, true
+		return -1, nil
 	}
-	address := "selector." + s.name
-	v, ok := evaluate(e.report, address, s.expect.expr, ctx)
-	if !ok {
-		return noNode, false
+	v, why := e.argument(s, s.expect, cty.Number, ctx)
+	if why != nil {
+		return -1, why
 	}
-	v, wrong := conform(v, cty.Number)
-	for _, m := range wrong {
-		e.report.errorf(s.expect.expr.Range(), address, "Wrong type", "%s.", m.under("expect"))
-	}
-	if len(wrong) > 0 {
-		return noNode, false
-	}
-	if !v.IsKnown() {
-		return whyUnknown(v), false
-	}
-	v, _ = v.Unmark()
 	n := v.AsBigFloat()
 	if count, accuracy := n.Int64(); accuracy == 0 && count >= 0 && count <= 1<<20 {
-		into.Want = int(count)
-		return unknown{}, true
+		return int(count), nil
 	}
-	e.report.errorf(s.expect.expr.Range(), address, "Value out of range", "expect is %s; it is the number of NICs.", n.Text('g', 10))
-	return noNode, false
+	e.report.errorf(s.expect.expr.Range(), "selector."+s.name, "Value out of range", "expect is %s; it is the number of NICs.", n.Text('g', 10))
+	return -1, &noNode
 }
 
-// pick takes the NICs of list that are not protected, each once, by address and port.
-// unsure says why that cannot be told.
-func (s *Selection) pick(list cty.Value, marks cty.ValueMarks) (selected []cty.Value, unsure *unknown) {
-	type port struct {
-		address string
-		number  int
-		value   cty.Value
+// argument evaluates an argument of a selector to a type; where it is unknown, why.
+func (e *evaluation) argument(s *selector, a *argument, t cty.Type, ctx *hcl.EvalContext) (v cty.Value, why *unknown) {
+	address := "selector." + s.name
+	if a.invalid {
+		return v, &noNode
 	}
-	var ports []port
+	v, ok := evaluate(e.report, address, a.expr, ctx)
+	if !ok {
+		return v, &noNode
+	}
+	v, wrong := conform(v, t)
+	for _, m := range wrong {
+		e.report.errorf(a.expr.Range(), address, "Wrong type", "%s.", m.under(a.name))
+	}
+	if len(wrong) > 0 {
+		return v, &noNode
+	}
+	if !v.IsWhollyKnown() {
+		u := whyUnknown(v)
+		return v, &u
+	}
+	v, _ = v.UnmarkDeep()
+	return v, nil
+}
+
+// names evaluates include or exclude; where it is unknown, why.
+func (e *evaluation) names(s *selector, a *argument, ctx *hcl.EvalContext) (names []string, why *unknown) {
+	if a == nil {
+		return nil, nil
+	}
+	v, why := e.argument(s, a, cty.List(cty.String), ctx)
+	if why != nil {
+		return nil, why
+	}
+	for _, name := range v.AsValueSlice() {
+		if !nicPattern().MatchString(name.AsString()) {
+			e.report.errorf(a.expr.Range(), "selector."+s.name, "No name of a NIC", "%s lists PCI addresses, like 0000:1b:00.0 or 0000:1b:00.0/2 for the second port, and PCI ids, like 15b3:1021, in lower case.", a.name)
+			return nil, &noNode
+		}
+		names = append(names, name.AsString())
+	}
+	return names, nil
+}
+
+// nicPattern is DDDD:BB:DD.F, that with /PORT, or vvvv:dddd.
+var nicPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7](/[1-9][0-9]*)?|[0-9a-f]{4}:[0-9a-f]{4})$`)
+})
+
+// nicPort is a NIC as the language has it.
+type nicPort struct {
+	address string
+	number  int64
+	value   cty.Value
+}
+
+func (p nicPort) isOneOf(names []string) bool {
+	return isNamed(names, p.address, p.number, p.value.GetAttr("pci_id").AsString())
+}
+
+// isNamed reports whether names has a port, all ports of its function, or its PCI id.
+func isNamed(names []string, address string, port int64, id string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == address || name == fmt.Sprintf("%s/%d", address, port) || name == id
+	})
+}
+
+// portsOf takes a list of NICs apart, in its order, and a set in that of addresses and ports.
+// unsure says why it cannot be told which they are.
+func portsOf(list cty.Value, marks cty.ValueMarks) (ports []nicPort, unsure *unknown) {
+	if !list.IsKnown() {
+		u := whyUnknown(list.WithMarks(marks))
+		return nil, &u
+	}
 	for it := list.ElementIterator(); it.Next(); {
 		_, nic := it.Element()
 		nic, own := nic.Unmark()
@@ -172,31 +247,51 @@ func (s *Selection) pick(list cty.Value, marks cty.ValueMarks) (selected []cty.V
 			u := whyUnknown(cty.UnknownVal(cty.Bool).WithMarks(marks, own))
 			return nil, &u
 		}
-		protected := nic.GetAttr("protected")
-		if !protected.IsKnown() {
-			u := whyUnknown(protected)
-			u.Reason = fmt.Sprintf("whether NIC %s is protected is unknown: %s", nicName(nic), u.Reason)
-			return nil, &u
-		}
-		if protected.True() {
-			s.Protected = append(s.Protected, nicName(nic))
-			continue
-		}
 		number, _ := nic.GetAttr("port").AsBigFloat().Int64()
-		ports = append(ports, port{nic.GetAttr("address").AsString(), int(number), nic})
+		ports = append(ports, nicPort{nic.GetAttr("address").AsString(), number, nic})
 	}
-	slices.SortFunc(ports, func(a, b port) int {
-		return cmp.Or(cmp.Compare(a.address, b.address), cmp.Compare(a.number, b.number))
-	})
-	ports = slices.CompactFunc(ports, func(a, b port) bool { return a.address == b.address && a.number == b.number })
+	if list.Type().IsSetType() {
+		slices.SortFunc(ports, func(a, b nicPort) int {
+			return cmp.Or(cmp.Compare(a.address, b.address), cmp.Compare(a.number, b.number))
+		})
+	}
+	return ports, nil
+}
+
+// pick takes the ports that are not protected, each once. unsure says why that cannot be told.
+func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown) {
 	for _, p := range ports {
-		selected = append(selected, p.value)
-		s.Addresses = append(s.Addresses, nicName(p.value))
+		protected, name := p.value.GetAttr("protected"), nicName(p.value)
+		switch {
+		case !protected.IsKnown():
+			u := whyUnknown(protected)
+			u.Reason = fmt.Sprintf("whether NIC %s is protected is unknown: %s", name, u.Reason)
+			return nil, &u
+		case protected.True():
+			s.Protected = append(s.Protected, name)
+		case !slices.Contains(s.Addresses, name):
+			selected = append(selected, p.value)
+			s.Addresses = append(s.Addresses, name)
+		}
 	}
 	slices.Sort(s.Protected)
 	s.Protected = slices.Compact(s.Protected)
 	s.Found = len(selected)
 	return selected, nil
+}
+
+// addProtectedRails adds the NICs that are protected and would else be among node.rails.
+func (s *Selection) addProtectedRails(inv node.Inventory, exclude []string) {
+	nics, _ := inv.NICs().Get() // known where rails are
+	for _, n := range nics {
+		gpus, _ := n.GPUs.Get()
+		protected, _ := n.Protected.Get()
+		if protected && len(gpus) > 0 && !isNamed(exclude, n.Address, int64(n.Port), n.PCIID) {
+			s.Protected = append(s.Protected, n.String())
+		}
+	}
+	slices.Sort(s.Protected)
+	s.Protected = slices.Compact(s.Protected)
 }
 
 // nicName is a NIC as node.NIC.String has it.

@@ -107,7 +107,7 @@ func (c *checker) bindings(p *Profile) {
 		all["local."+name] = &binding{name: name, local: a, needs: references(a)}
 	}
 	for name, s := range p.selectors {
-		all["selector."+name] = &binding{name: name, selector: s, needs: references(s.nics, s.expect)}
+		all["selector."+name] = &binding{name: name, selector: s, needs: references(s.arguments()...)}
 	}
 	graph := map[string][]string{}
 	for name, b := range all {
@@ -157,9 +157,6 @@ func (b *binding) arguments() []*argument {
 func references(arguments ...*argument) []string {
 	found := map[string]bool{}
 	for _, a := range arguments {
-		if a == nil {
-			continue
-		}
 		for _, t := range a.expr.Variables() {
 			root := t.RootName()
 			if (root == "local" || root == "selector") && len(t) > 1 {
@@ -189,13 +186,18 @@ func (c *checker) selector(address string, s *selector) {
 		t := c.argument(address, s.nics)
 		if !couldBeNICs(t) && !s.nics.invalid {
 			s.nics.invalid = true
-			c.report.errorf(s.nics.expr.Range(), address, "Not a list of NICs", "nics has to be a list whose elements are all from node.nics.")
+			c.report.errorf(s.nics.expr.Range(), address, "Not a list of NICs", notNICs)
 		}
 	}
-	if s.expect != nil {
-		c.argument(address, s.expect)
+	for _, a := range s.arguments() {
+		if a != s.nics {
+			c.argument(address, a)
+		}
 	}
 }
+
+// notNICs says what the nics of a selector are.
+const notNICs = "nics has to be a list whose elements are all from node.nics or node.rails."
 
 func couldBeNICs(t cty.Type) bool {
 	isNIC := func(e cty.Type) bool { return e == cty.DynamicPseudoType || e.Equals(nodeTypes().nic) }

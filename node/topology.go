@@ -1,0 +1,362 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Relation says how far two PCI functions are from each other, in the words of
+// nvidia-smi topo -m and of NCCL. A smaller one is nearer; the zero Relation is none.
+type Relation int
+
+// The relations. NVLink is none of them: the PCI tree does not show it.
+const (
+	// Self is a function and itself: X to nvidia-smi, LOC to NCCL.
+	Self Relation = iota + 1
+	// PIX: one PCIe switch at most is between them.
+	PIX
+	// PXB: several switches, and no host bridge.
+	PXB
+	// PHB: a host bridge, the CPU's root complex. NCCL calls NODE so too.
+	PHB
+	// NODE: two host bridges of one NUMA node.
+	NODE
+	// SYS: the interconnect between NUMA nodes.
+	SYS
+)
+
+var relations = []string{"", "X", "PIX", "PXB", "PHB", "NODE", "SYS"}
+
+// String is the relation as nvidia-smi prints it.
+func (r Relation) String() string { return relations[r] }
+
+// Topology is the PCI tree of a node as sysfs shows it, with what nvidia-smi and NCCL
+// read from it. It is made once for many questions and safe for concurrent use.
+type Topology struct {
+	functions map[string]*PCIFunction // nil where the PCI bus is unknown
+	// why the tree tells nothing; empty when it does. source is where one or the other was read.
+	why    string
+	source Source
+}
+
+// Topology is the node's PCI tree. In a virtual machine all its answers are unknown: the tree
+// is what the hypervisor chose to show, and the traffic takes the host's.
+func (inv Inventory) Topology() Topology {
+	list, ok := inv.PCI.Get()
+	if !ok {
+		return Topology{why: inv.PCI.Reason(), source: inv.PCI.Source()}
+	}
+	t := Topology{functions: make(map[string]*PCIFunction, len(list)), source: inv.PCI.Source()}
+	for i := range list {
+		t.functions[list[i].Address] = &list[i]
+	}
+	switch hypervisor, ok := inv.Virtualization.Get(); {
+	case !ok:
+		t.why, t.source = "whether this is a virtual machine, whose PCI tree tells nothing, is unknown: "+inv.Virtualization.Reason(), inv.Virtualization.Source()
+	case hypervisor != "none":
+		t.why, t.source = "a virtual machine ("+hypervisor+") has the PCI tree that its hypervisor chose to show, not the one that the traffic takes", inv.Virtualization.Source()
+	}
+	return t
+}
+
+// way is how a function hangs on its root bus.
+type way struct {
+	function *PCIFunction
+	// bridges from the one above the function up to the root bus.
+	bridges []*PCIFunction
+	// root is the bus of the host bridge, DDDD:BB.
+	root string
+}
+
+// way follows the parents of a function. A virtual function is where its physical function is.
+func (t Topology) way(address string) (way, error) {
+	f, ok := t.functions[address]
+	if !ok {
+		return way{}, fmt.Errorf("%s is not on the PCI bus", address)
+	}
+	if f.PhysicalFunction != "" {
+		if f, ok = t.functions[f.PhysicalFunction]; !ok {
+			return way{}, fmt.Errorf("the physical function of %s is not on the PCI bus", address)
+		}
+	}
+	w := way{function: f}
+	top := f
+	for top.Parent != "" {
+		above, ok := t.functions[top.Parent]
+		if !ok || len(w.bridges) == len(t.functions) {
+			return way{}, fmt.Errorf("the bridges above %s lead to no root bus", address)
+		}
+		w.bridges = append(w.bridges, above)
+		top = above
+	}
+	w.root = bus(top.Address)
+	return w, nil
+}
+
+// bus is DDDD:BB of DDDD:BB:DD.F.
+func bus(address string) string { return address[:max(0, strings.LastIndexByte(address, ':'))] }
+
+// shared is how many bridges, counted from the root bus, two lists have in common.
+func shared(a, b []*PCIFunction) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[len(a)-1-n].Address == b[len(b)-1-n].Address {
+		n++
+	}
+	return n
+}
+
+// ways are those of two functions, or why nothing can be said of them.
+func (t Topology) ways(a, b string) (wa, wb way, why string) {
+	if t.why != "" && (a != b || t.functions == nil) {
+		return wa, wb, t.why
+	}
+	wa, err := t.way(a)
+	if err == nil {
+		wb, err = t.way(b)
+	}
+	if err != nil {
+		return wa, wb, err.Error()
+	}
+	return wa, wb, ""
+}
+
+// Relation is how nvidia-smi topo -m relates two functions by the PCI tree. It asks hwloc,
+// which goes by the buses and by local_cpus, the CPUs of a function's NUMA node: below a common
+// bridge they are PIX where each of them has one bridge at most up to it (the ports of a
+// switch, the functions of a card), else PXB; on one root bus PHB, also the functions of one
+// device; else it is the NUMA node that counts, whatever the PCI segment. Where firmware does
+// not say that, hwloc takes the device for one of the whole machine, which makes SYS of NODE;
+// here it is unknown.
+func (t Topology) Relation(a, b string) Value[Relation] {
+	wa, wb, why := t.ways(a, b)
+	switch {
+	case why != "":
+		return Unknown[Relation](why, t.source)
+	case a == b:
+		return Known(Self, t.source)
+	}
+	if r, near := wa.below(wb); near {
+		return Known(r, t.source)
+	}
+	for _, f := range []*PCIFunction{wa.function, wb.function} {
+		if f.NUMANode < 0 {
+			return Unknown[Relation]("firmware does not say the NUMA node of "+f.Address+", so that NODE and SYS cannot be told apart",
+				Source{Path: "/sys/bus/pci/devices/" + f.Address + "/numa_node"})
+		}
+	}
+	if wa.function.NUMANode == wb.function.NUMANode {
+		return Known(NODE, t.source)
+	}
+	return Known(SYS, t.source)
+}
+
+// below is the relation of two functions below one host bridge; false for others.
+func (w way) below(other way) (r Relation, one bool) {
+	switch common := shared(w.bridges, other.bridges); {
+	case common > 0 && max(len(w.bridges), len(other.bridges))-common <= 1:
+		return PIX, true
+	case common > 0:
+		return PXB, true
+	default:
+		return PHB, w.root == other.root
+	}
+}
+
+// NCCL is the type of the path between two functions to NCCL, as far as the PCI tree makes it:
+// PIX, PXB, PHB, SYS. It differs from Relation in four things (NCCL's src/graph/xml.cc, topo.cc
+// and paths.cc). NCCL climbs two bridges at a time, a port and its switch, so that what hangs
+// on a root port without a switch meets in the CPU. The two levels that a Broadcom switch shows
+// are one switch to it. It knows no NODE: host bridges of one NUMA node are PHB. And devices
+// whose NUMA node firmware does not say make up one of their own.
+func (t Topology) NCCL(a, b string) Value[Relation] {
+	wa, wb, why := t.ways(a, b)
+	if why != "" {
+		return Unknown[Relation](why, t.source)
+	}
+	switchesA, switchesB := wa.switches(), wb.switches()
+	flatA, flatB := flatten(switchesA), flatten(switchesB)
+	switch common := shared(flatA, flatB); {
+	case a == b:
+		return Known(Self, t.source)
+	case common > 0 && common == max(len(flatA), len(flatB)):
+		return Known(PIX, t.source)
+	case common > 0:
+		return Known(PXB, t.source)
+	case highest(wa.function, switchesA).NUMANode == highest(wb.function, switchesB).NUMANode:
+		return Known(PHB, t.source)
+	}
+	return Known(SYS, t.source)
+}
+
+// highest is what NCCL hangs on the CPU: the last of the switches, or the function itself.
+func highest(f *PCIFunction, switches []*PCIFunction) *PCIFunction {
+	if len(switches) > 0 {
+		return switches[len(switches)-1]
+	}
+	return f
+}
+
+// switches are the bridges that NCCL makes PCI nodes of: it skips the port above a device
+// and takes what is above that, until the root bus.
+func (w way) switches() []*PCIFunction {
+	var list []*PCIFunction
+	for i := 1; i < len(w.bridges); i += 2 {
+		list = append(list, w.bridges[i])
+	}
+	return list
+}
+
+// flatten takes out the lower level of Broadcom switches, from the root bus down.
+func flatten(switches []*PCIFunction) []*PCIFunction {
+	flat := slices.Clone(switches)
+	for i := len(flat) - 1; i > 0; i-- {
+		if g := broadcom(flat[i], 0); g != 0 && g == broadcom(flat[i-1], 1) {
+			flat = slices.Delete(flat, i-1, i)
+			i-- // it merges one level only
+		}
+	}
+	return flat
+}
+
+// broadcom is the PCIe generation of a Broadcom switch that NCCL flattens, 0 for another bridge. Level
+// 0 is the upper one. (NCCL's getBcmGen: ids 1000:c010 subsystem 1000:aXXX, and 1000:c030
+// subsystem 1000:0XXX above 1000:1XXX.)
+func broadcom(p *PCIFunction, level int) int {
+	if p.SubsystemVendor != "1000" || len(p.SubsystemDevice) != 4 {
+		return 0
+	}
+	switch first := p.SubsystemDevice[0]; {
+	case p.ID() == "1000:c010" && first == 'a':
+		return 4
+	case p.ID() == "1000:c030" && first == "01"[level]:
+		return 5
+	}
+	return 0
+}
+
+// Root is the bus of the host bridge above a function, DDDD:BB, and the bridges between, from
+// the root port down. Both are empty for a function that is not on the bus.
+func (t Topology) Root(address string) (root string, bridges []PCIFunction) {
+	w, err := t.way(address)
+	if err != nil {
+		return "", nil
+	}
+	for _, bridge := range slices.Backward(w.bridges) {
+		bridges = append(bridges, *bridge)
+	}
+	return w.root, bridges
+}
+
+// ports are the bridges on the way between two functions, that at which it turns included.
+func (t Topology) ports(a, b string) ([]string, error) {
+	wa, wb, why := t.ways(a, b)
+	if why != "" {
+		return nil, errors.New(why)
+	}
+	above := max(0, shared(wa.bridges, wb.bridges)-1)
+	var list []string
+	for _, w := range []way{wa, wb} {
+		for _, bridge := range w.bridges[:len(w.bridges)-above] {
+			list = append(list, bridge.Address)
+		}
+	}
+	return list, nil
+}
+
+// nearest are the addresses of the GPUs that are nearest to a NIC, of those at PXB or nearer.
+func (t Topology) nearest(nic string, gpus []GPU) Value[[]string] {
+	if t.why != "" {
+		return Unknown[[]string](t.why, t.source)
+	}
+	at := PXB
+	list := []string{}
+	w, err := t.way(nic)
+	for _, g := range gpus {
+		var wg way
+		if err == nil {
+			wg, err = t.way(g.Address)
+		}
+		if err != nil {
+			return Unknown[[]string](err.Error(), t.source)
+		}
+		r, one := w.below(wg)
+		if !one || r > at {
+			continue
+		}
+		if r < at {
+			list, at = nil, r
+		}
+		list = append(list, g.Address)
+	}
+	return Known(list, t.source)
+}
+
+// Rails are the NICs that serve GPUs: those at PXB or nearer to one, by the order of GPUs and
+// then by address and port. Protected NICs are none. Unknown where the PCI tree tells nothing, and
+// where it is unknown whether a NIC near a GPU is protected.
+func (inv Inventory) Rails() Value[[]NIC] {
+	tree, all := inv.Topology(), inv.NICs()
+	nics, _ := all.Get() // known where the tree tells something
+	if tree.why != "" {
+		return Unknown[[]NIC](tree.why, tree.source)
+	}
+	rails := []NIC{}
+	first := map[string]string{} // the first of a NIC's GPUs
+	for _, n := range nics {
+		gpus, ok := n.GPUs.Get()
+		protected, told := n.Protected.Get()
+		switch {
+		case !ok:
+			return Unknown[[]NIC](n.GPUs.Reason(), n.GPUs.Source())
+		case len(gpus) == 0:
+		case !told:
+			return Unknown[[]NIC](fmt.Sprintf("whether NIC %s is protected is unknown: %s", n, n.Protected.Reason()), n.Protected.Source())
+		case !protected:
+			rails = append(rails, n)
+			first[n.Address] = gpus[0]
+		}
+	}
+	slices.SortStableFunc(rails, func(a, b NIC) int { return cmp.Compare(first[a.Address], first[b.Address]) })
+	return Known(rails, all.Source())
+}
+
+// GPUPaths are the addresses, sorted, of the root ports and switch ports on the paths between
+// GPUs, and between rails and the GPUs that they are nearest to: where ACS decides which way
+// peer-to-peer traffic takes. Unknown where Rails are.
+func (inv Inventory) GPUPaths() Value[[]string] {
+	gpus, _ := inv.GPUs().Get() // known where rails are
+	rails := inv.Rails()
+	nics, ok := rails.Get()
+	if !ok {
+		return Unknown[[]string](rails.Reason(), rails.Source())
+	}
+	t := inv.Topology()
+	ports := []string{}
+	var errs []error
+	add := func(a, b string) {
+		list, err := t.ports(a, b)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		ports = append(ports, list...)
+	}
+	for i, a := range gpus {
+		for _, b := range gpus[i+1:] {
+			add(a.Address, b.Address)
+		}
+	}
+	for _, n := range nics {
+		near, _ := n.GPUs.Get() // known of rails
+		for _, g := range near {
+			add(g, n.Address)
+		}
+	}
+	if len(errs) > 0 {
+		return Unknown[[]string](errs[0].Error(), inv.PCI.Source())
+	}
+	slices.Sort(ports)
+	return Known(slices.Compact(ports), inv.PCI.Source())
+}
