@@ -56,6 +56,9 @@ var (
 	// unit's full name.
 	ProcLimits = Kind[ProcessLimits]{"proc_limits"}
 
+	// NUMANodes are the node's NUMA nodes, by number.
+	NUMANodes = Kind[[]NUMANode]{"numa_nodes"}
+
 	// RDMAPort is what the driver says of an RDMA port; key is DEVICE/PORT.
 	RDMAPort = Kind[RDMAPortState]{"rdma_port"}
 
@@ -95,6 +98,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	OwnedDropIns.name:     decode[[]confdir.File],
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
+	NUMANodes.name:        decode[[]NUMANode],
 	RDMAPort.name:         decode[RDMAPortState],
 	PCIRegisters.name:     decode[PCIRegisterState],
 	PCILink.name:          decode[PCILinkState],
@@ -285,4 +289,12 @@ type ProcessLimits struct {
 	Command string `json:"command,omitempty"`
 	// Text is /proc/PID/limits.
 	Text string `json:"text,omitempty"`
+}
+
+// NUMANode is one NUMA node.
+type NUMANode struct {
+	ID int `json:"id"`
+	// CPUs are its CPUs that are online, in the kernel's list format (0-55,112-167); empty for
+	// a node of memory alone.
+	CPUs string `json:"cpus,omitempty"`
 }

@@ -51,6 +51,7 @@ func epycPCIe() *machine {
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "")
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm")
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
+	m.numaNodes("0-95")
 	m.rootFileSystem("ext4")
 	return m
 }

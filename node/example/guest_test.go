@@ -56,6 +56,7 @@ func vmGuest() *machine {
 	answer(m, node.File, sink.NCCLPath, node.Known(node.FileState{}, at(sink.NCCLPath)))
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm")
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
+	m.numaNodes("0-31")
 	m.rootFileSystem("ext4")
 	return m
 }

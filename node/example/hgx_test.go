@@ -175,6 +175,7 @@ func hgxH100() *machine {
 	m.ncclConf("NCCL_IB_HCA==" + strings.Join(rails, ",") + "\nNCCL_SOCKET_IFNAME==bond0\nNCCL_IB_TC=104\nNCCL_IB_QPS_PER_CONNECTION=4\n")
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "PATH=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n")
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
+	m.numaNodes("0-55,112-167", "56-111,168-223")
 	m.rootFileSystem("ext4")
 	return m
 }

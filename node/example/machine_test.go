@@ -95,6 +95,15 @@ func (m *machine) rootFileSystem(kind string) {
 	}
 }
 
+// numaNodes are the NUMA nodes from 0, each with its CPUs.
+func (m *machine) numaNodes(cpus ...string) {
+	list := []node.NUMANode{}
+	for id, cpus := range cpus {
+		list = append(list, node.NUMANode{ID: id, CPUs: cpus})
+	}
+	answer(m, node.NUMANodes, "", node.Known(list, at("/sys/devices/system/node")))
+}
+
 // iommuState puts every function into a group of its own, as ACS does.
 func (m *machine) iommuState() node.IOMMUState {
 	state := node.IOMMUState{Units: m.iommus, Tables: m.firmware, MaxAPICID: node.Known(255, at("/proc/cpuinfo"))}

@@ -23,6 +23,7 @@ var every = []node.Query{
 	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
 	node.PCIRegisters.Query("0000:00:00.0"), node.PCILink.Query("0000:00:00.0"),
 	node.Link.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail),
+	node.NUMANodes.Query(""),
 }
 
 // Every kind is read, and its answer has the kind's type: it can be recorded and is found again.
@@ -136,6 +137,18 @@ func TestModuleSigning(t *testing.T) {
 		}
 		known(t, v, test.want)
 	}
+}
+
+func TestNUMANodes(t *testing.T) {
+	const nodes = "sys/devices/system/node/"
+	root := tree(t, map[string]string{
+		nodes + "node10/cpulist": "8-15\n", nodes + "node2/cpulist": "\n", nodes + "node0/cpulist": "0-7,16-23\n", nodes + "node0/distance": "10 21 21\n",
+		nodes + "online": "0,2,10\n", nodes + "nodes/x": "",
+	})
+	known(t, ask(t, root, node.NUMANodes, ""), []node.NUMANode{{ID: 0, CPUs: "0-7,16-23"}, {ID: 2}, {ID: 10, CPUs: "8-15"}})
+	unknownAs(t, ask(t, tree(t, map[string]string{"sys/devices/system/cpu/online": "0\n"}), node.NUMANodes, ""), "the kernel knows no NUMA nodes")
+	unknownAs(t, ask(t, tree(t), node.NUMANodes, ""), "no such file")
+	unknownAs(t, ask(t, tree(t, map[string]string{nodes + "node0/distance": "10\n"}), node.NUMANodes, ""), "no such file")
 }
 
 func TestIOMMU(t *testing.T) {
