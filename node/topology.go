@@ -33,6 +33,10 @@ var relations = []string{"", "X", "PIX", "PXB", "PHB", "NODE", "SYS"}
 // String is the relation as nvidia-smi prints it.
 func (r Relation) String() string { return relations[r] }
 
+// NoNUMANode is why the NUMA node of a function is unknown, and whether it is NODE or SYS away
+// from one on another host bridge.
+const NoNUMANode = "firmware does not say the NUMA node"
+
 // Topology is the PCI tree of a node as sysfs shows it, with what nvidia-smi and NCCL
 // read from it. It is made once for many questions and safe for concurrent use.
 type Topology struct {
@@ -60,6 +64,24 @@ func (inv Inventory) Topology() Topology {
 		t.why, t.source = "a virtual machine ("+hypervisor+") has the PCI tree that its hypervisor chose to show, not the one that the traffic takes", inv.Virtualization.Source()
 	}
 	return t
+}
+
+// WithNUMANodes is inv with the NUMA nodes that firmware does not say and that follow all the
+// same: on a node with one of them every function is there.
+func (inv Inventory) WithNUMANodes(nodes Value[[]NUMANode]) Inventory {
+	all, _ := nodes.Get()
+	list, ok := inv.PCI.Get()
+	if len(all) != 1 || !ok {
+		return inv
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].NUMANode < 0 {
+			list[i].NUMANode = all[0].ID
+		}
+	}
+	inv.PCI = Known(list, inv.PCI.Source())
+	return inv
 }
 
 // way is how a function hangs on its root bus.
@@ -143,8 +165,7 @@ func (t Topology) Relation(a, b string) Value[Relation] {
 	}
 	for _, f := range []*PCIFunction{wa.function, wb.function} {
 		if f.NUMANode < 0 {
-			return Unknown[Relation]("firmware does not say the NUMA node of "+f.Address+", so that NODE and SYS cannot be told apart",
-				Source{Path: "/sys/bus/pci/devices/" + f.Address + "/numa_node"})
+			return Unknown[Relation](NoNUMANode, Source{Path: "/sys/bus/pci/devices/" + f.Address + "/numa_node"})
 		}
 	}
 	if wa.function.NUMANode == wb.function.NUMANode {

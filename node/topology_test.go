@@ -147,7 +147,7 @@ func TestRelations(t *testing.T) {
 	loop := change(two("pci0000:00/0000:00:01.0/0000:01:00.0/"+a+" 0", "pci0000:00/"+b+" 0"), "0000:00:01.0", func(f *node.PCIFunction) { f.Parent = "0000:01:00.0" })
 	const (
 		guestSays = "? a virtual machine (kvm) has the PCI tree that its hypervisor chose to show, not the one that the traffic takes"
-		noNUMA    = "? firmware does not say the NUMA node of 0000:0b:00.0, so that NODE and SYS cannot be told apart"
+		noNUMA    = "? firmware does not say the NUMA node"
 	)
 	for _, tt := range []struct {
 		name      string
@@ -366,6 +366,21 @@ func TestBondedPortsWithTwoDevices(t *testing.T) {
 	}
 	// The third port is of another device.
 	if diff := gocmp.Diff([]any{"rdma0", "rdma1", "? the NIC has no RDMA device (rdma-devices)"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWithNUMANodes(t *testing.T) {
+	inv := wired("pci0000:00/0000:00:01.0/0000:0a:00.0 -1", "pci0000:80/0000:80:01.0/0000:81:00.0 -1")
+	relation := func(nodes node.Value[[]node.NUMANode]) any {
+		return text(inv.WithNUMANodes(nodes).Topology().Relation("0000:0a:00.0", "0000:81:00.0"))
+	}
+	unsaid := "? firmware does not say the NUMA node"
+	got := []any{
+		relation(known([]node.NUMANode{{ID: 3}})), relation(known([]node.NUMANode{{ID: 0}, {ID: 1}})), relation(node.Value[[]node.NUMANode]{}),
+		text(node.Inventory{}.WithNUMANodes(known([]node.NUMANode{{}})).Topology().Relation("a", "b")), value(inv.PCI)[0].NUMANode,
+	}
+	if diff := gocmp.Diff([]any{node.NODE, unsaid, unsaid, "? not recorded", -1}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

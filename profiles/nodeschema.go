@@ -194,7 +194,7 @@ func nicValue(n node.NIC) cty.Value {
 
 func numaValue(n int) cty.Value {
 	if n < 0 {
-		return unknownValue(cty.Number, unknown{Reason: "firmware does not say the NUMA node"})
+		return unknownValue(cty.Number, unknown{Reason: node.NoNUMANode})
 	}
 	return cty.NumberIntVal(int64(n))
 }

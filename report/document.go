@@ -259,15 +259,16 @@ func (s RunStep) MarshalJSON() ([]byte, error) {
 }
 
 // WriteJSON writes d indented, for a single node.
-func WriteJSON(w io.Writer, d Document) error { return encode(w, d, "  ") }
+func WriteJSON(w io.Writer, d Document) error { return encode(w, d, d.Command, d.Node, "  ") }
 
 // WriteJSONLine writes d on one line, for one of several nodes.
-func WriteJSONLine(w io.Writer, d Document) error { return encode(w, d, "") }
+func WriteJSONLine(w io.Writer, d Document) error { return encode(w, d, d.Command, d.Node, "") }
 
-func encode(w io.Writer, d Document, indent string) error {
-	raw, err := marshal(d)
+// encode writes what a command says of a node.
+func encode(w io.Writer, document any, command string, n Node, indent string) error {
+	raw, err := marshal(document)
 	if err != nil {
-		return fmt.Errorf("encoding the %s of %s: %w", d.Command, hostname(d.Node), err)
+		return fmt.Errorf("encoding the %s of %s: %w", command, hostname(n), err)
 	}
 	if indent != "" {
 		var b bytes.Buffer

@@ -69,7 +69,22 @@ func hostname(n Node) string {
 }
 
 func (p *page) header(d Document) {
-	n := d.Node
+	p.machine(d.Node)
+	profile := "profile " + printable(d.Profile.Name)
+	if d.Profile.Name == "" {
+		profile = "no profile"
+	}
+	switch d.Profile.ChosenBy {
+	case Matched:
+		profile += " (matches this node)"
+	case Default:
+		profile += " (no profile matches this node)"
+	}
+	p.paragraph(nil, "", profile+", "+d.Node.observed())
+}
+
+// machine writes which node it is.
+func (p *page) machine(n Node) {
 	machine := []string{known("product", n.Product), gpus(n.GPUs), known("distribution", n.OS)}
 	kernel, arch := known("kernel", n.Kernel), known("architecture", n.Arch)
 	if n.Kernel.IsKnown() {
@@ -84,17 +99,10 @@ func (p *page) header(d Document) {
 		machine = append(machine, "virtual machine ("+printable(v)+")")
 	}
 	p.paragraph([]span{{bold, printable(hostname(n))}, {plain, "  "}}, "", strings.Join(machine, ", "))
+}
 
-	profile := "profile " + printable(d.Profile.Name)
-	if d.Profile.Name == "" {
-		profile = "no profile"
-	}
-	switch d.Profile.ChosenBy {
-	case Matched:
-		profile += " (matches this node)"
-	case Default:
-		profile += " (no profile matches this node)"
-	}
+// observed says how and when a node was read.
+func (n Node) observed() string {
 	observed := "live"
 	switch {
 	case n.Recording != "":
@@ -105,7 +113,7 @@ func (p *page) header(d Document) {
 	if !n.ObservedAt.IsZero() {
 		observed += " at " + strings.ReplaceAll(n.ObservedAt.UTC().Format(time.DateTime)+" UTC", " ", glue)
 	}
-	p.paragraph(nil, "", profile+", "+observed)
+	return observed
 }
 
 func known(what string, v node.Value[string]) string {

@@ -11,6 +11,7 @@ import (
 	"busbar/node"
 	"busbar/plan"
 	"busbar/profiles"
+	"busbar/report"
 )
 
 func newCapture(c *console) *cobra.Command {
@@ -20,8 +21,8 @@ func newCapture(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture [PROFILE]",
 		Short: "Record this node, to be planned elsewhere",
-		Long: `Record this node: its inventory, and what the profiles that come with busbar and
-PROFILE ask for. busbar plan --node judges the recording.
+		Long: `Record this node: its inventory, and what busbar topo and the profiles that come with
+busbar and PROFILE ask for. busbar plan --node judges the recording.
 
 A recording holds host names, addresses and the text of configuration files as they
 are; --raw says that you know it.`,
@@ -47,7 +48,7 @@ are; --raw says that you know it.`,
 	return cmd
 }
 
-// record reads what all stock profiles and the named one ask for.
+// record reads what the topology, all stock profiles and the named one ask for.
 func (t *target) record(cmd *cobra.Command, c *console, args []string) (node.Facts, error) {
 	reader, err := t.reader(c)
 	if err != nil {
@@ -72,7 +73,7 @@ func (t *target) record(cmd *cobra.Command, c *console, args []string) (node.Fac
 		all = append(all, p)
 	}
 	planner := newPlanner()
-	var queries []node.Query
+	queries := report.TopologyQueries()
 	for _, p := range all {
 		evaluation, diags := p.Evaluate(inv)
 		if err := c.diagnose(diags); err != nil {

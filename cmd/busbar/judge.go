@@ -54,21 +54,26 @@ func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
 	if recordings {
-		flags.StringArrayVar(&t.nodes, "node", nil, "judge a recording, `FILE`, - for standard input, or "+examplePrefix+"NAME ("+strings.Join(example.Names(), ", ")+
-			"), instead of this machine; may be repeated")
-		// The flag was declared just above.
-		_ = cmd.RegisterFlagCompletionFunc("node", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, name := range example.Names() {
-				names = append(names, examplePrefix+name)
-			}
-			return names, cobra.ShellCompDirectiveDefault
-		})
+		t.addNodeFlag(cmd, "judge")
 	}
 }
 
 func (t *target) addRoot(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.root, "root", "/", "work on the system whose root file system lies in `DIR`, which does not run")
+}
+
+// addNodeFlag adds --node to a command that does something with a node.
+func (t *target) addNodeFlag(cmd *cobra.Command, does string) {
+	cmd.Flags().StringArrayVar(&t.nodes, "node", nil, does+" a recording, `FILE`, - for standard input, or "+examplePrefix+"NAME ("+strings.Join(example.Names(), ", ")+
+		"), instead of this machine; may be repeated")
+	// The flag was declared just above.
+	_ = cmd.RegisterFlagCompletionFunc("node", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		for _, name := range example.Names() {
+			names = append(names, examplePrefix+name)
+		}
+		return names, cobra.ShellCompDirectiveDefault
+	})
 }
 
 // loader finds profiles for the node below t.root.

@@ -116,7 +116,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	c.addFlags(root)
-	root.AddCommand(newApply(c), newCapture(c), newFmt(c), newInstall(c), newPlan(c), newProfiles(c), newUninstall(c), newValidate(c), newVerify(c), newVersion(c))
+	root.AddCommand(newApply(c), newCapture(c), newFmt(c), newInstall(c), newPlan(c), newProfiles(c), newTopo(c), newUninstall(c), newValidate(c), newVerify(c), newVersion(c))
 	completeCommands(root)
 	return root
 }
