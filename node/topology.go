@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -271,22 +270,6 @@ func (t Topology) Root(address string) (root string, bridges []PCIFunction) {
 	return w.root, bridges
 }
 
-// ports are the bridges on the way between two functions, that at which it turns included.
-func (t Topology) ports(a, b string) ([]string, error) {
-	wa, wb, why := t.ways(a, b)
-	if why != "" {
-		return nil, errors.New(why)
-	}
-	above := max(0, shared(wa.bridges, wb.bridges)-1)
-	var list []string
-	for _, w := range []way{wa, wb} {
-		for _, bridge := range w.bridges[:len(w.bridges)-above] {
-			list = append(list, bridge.Address)
-		}
-	}
-	return list, nil
-}
-
 // nearest are the addresses of the GPUs that are nearest to a NIC, of those at PXB or nearer.
 func (t Topology) nearest(nic string, gpus []GPU) Value[[]string] {
 	if t.why != "" {
@@ -354,15 +337,19 @@ func (inv Inventory) GPUPaths() Value[[]string] {
 	if !ok {
 		return Unknown[[]string](rails.Reason(), rails.Source())
 	}
-	t := inv.Topology()
-	ports := []string{}
-	var errs []error
-	add := func(a, b string) {
-		list, err := t.ports(a, b)
-		if err != nil {
-			errs = append(errs, err)
+	tree := inv.Topology()
+	for _, g := range gpus {
+		if _, err := tree.way(g.Address); err != nil {
+			return Unknown[[]string](err.Error(), tree.source)
 		}
-		ports = append(ports, list...)
+	}
+	bus, _ := inv.pciBus()
+	ports := []string{}
+	add := func(a, b string) {
+		// The bridges above both are known by now.
+		if p, _ := bus.peerPath(a, b); !p.SameDevice {
+			ports = append(ports, p.Ports...)
+		}
 	}
 	for i, a := range gpus {
 		for _, b := range gpus[i+1:] {
@@ -374,9 +361,6 @@ func (inv Inventory) GPUPaths() Value[[]string] {
 		for _, g := range near {
 			add(g, n.Address)
 		}
-	}
-	if len(errs) > 0 {
-		return Unknown[[]string](errs[0].Error(), inv.PCI.Source())
 	}
 	slices.Sort(ports)
 	return Known(slices.Compact(ports), inv.PCI.Source())

@@ -350,6 +350,18 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// Without a NIC there are no rails, and still paths between GPUs, or a reason why not.
+func TestGPUPathsWithoutNICs(t *testing.T) {
+	inv := wired("pci0000:00/0000:00:01.0/0000:0a:00.0 0 gpu", "pci0000:80/0000:80:01.0/0000:81:00.0 1 gpu")
+	if diff := gocmp.Diff([]any{[]node.NIC{}, []string{"0000:00:01.0", "0000:80:01.0"}}, []any{text(inv.Rails()), text(inv.GPUPaths())}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	inv = change(inv, "0000:81:00.0", func(f *node.PCIFunction) { f.Parent = "0000:80:02.0" })
+	if got := text(inv.GPUPaths()); got != "? the bridges above 0000:81:00.0 lead to no root bus" {
+		t.Errorf("%v", got)
+	}
+}
+
 // An RDMA device of its own wins over that of a bond.
 func TestBondedPortsWithTwoDevices(t *testing.T) {
 	inv := wired("pci0000:00/0000:00:01.0/0000:0a:00.0 0", "pci0000:00/0000:00:01.0/0000:0a:00.1 0", "pci0000:00/0000:00:02.0/0000:0b:00.0 0")
