@@ -569,7 +569,7 @@ func TestRails(t *testing.T) {
 			[]string{"selector.unknown selector rails: a virtual machine (kvm) has the PCI tree that its hypervisor chose to show, not the one that the traffic takes", ""}},
 		{"virtual machine, named", "nics = []\ninclude = [\"0000:20:00.0\"]", guest, []string{"", "0000:20:00.0"}},
 		{"protection unknown", "nics = node.rails", unprotected,
-			[]string{"selector.unknown selector rails: whether NIC 0000:90:00.0 is protected is unknown: no default route", ""}},
+			[]string{"selector.unknown selector rails: whether NIC 0000:20:00.0 is protected is unknown: no default route", ""}},
 		{"no bus", "nics = []\ninclude = [\"0000:20:00.0\"]", node.Inventory{}, []string{"selector.unknown selector rails: not recorded", ""}},
 		{"exclude unknown", "nics = node.rails\nexclude = [node.nics[0].rdma]", switched(), []string{"selector.unknown selector rails: the NIC has no RDMA device", ""}},
 	}
