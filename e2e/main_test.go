@@ -67,9 +67,22 @@ type guest struct {
 	ctx context.Context
 }
 
-// scenario starts a machine that has just booted and has busbar installed, and says in one
-// line how the scenario ended. Scenarios run side by side.
+// scenario is scenarioOn the machine that most are for.
 func scenario(t *testing.T, says string) *guest {
+	t.Helper()
+	return scenarioOn(t, lab.Intel, says)
+}
+
+// micro is scenarioOn the machine that has no disk and no systemd, and starts at once.
+func micro(t *testing.T, says string) *guest {
+	t.Helper()
+	return scenarioOn(t, lab.Micro, says)
+}
+
+// scenarioOn starts a machine that has just booted and has busbar installed, and says in one
+// line how the scenario ended. Scenarios run side by side.
+func scenarioOn(t *testing.T, model lab.Model, says string) *guest {
+	t.Helper()
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), scenarioDeadline)
 	began := time.Now()
@@ -80,7 +93,7 @@ func scenario(t *testing.T, says string) *guest {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	m, err := theLab.Start(ctx, dir)
+	m, err := theLab.Start(ctx, dir, model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +109,7 @@ func scenario(t *testing.T, says string) *guest {
 			os.WriteFile(filepath.Join(dir, "journal.log"), []byte(journal), 0o644)
 			t.Logf("console.log and journal.log are kept in %s", dir)
 		}
-		g.Cut()
-		os.Remove(filepath.Join(dir, "disk.qcow2"))
+		g.Discard()
 		if !t.Failed() {
 			os.RemoveAll(dir)
 		}
@@ -130,6 +142,22 @@ func (g *guest) sh(command string) string {
 	return r.Stdout
 }
 
+// modules installs stand-in modules of e2e/kmod, for modprobe to find: of each file NAME.ko the
+// module that it says it is. For the guest, those that are not named do not exist.
+func (g *guest) modules(names ...string) {
+	g.t.Helper()
+	for _, name := range names {
+		text, err := theLab.Module(name)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		file := "/run/lab/" + name + ".ko"
+		g.file(file, string(text))
+		g.sh("d=/lib/modules/$(uname -r)/updates && mkdir -p $d && mv " + file + " $d/$(modinfo -F name " + file + ").ko")
+	}
+	g.sh("depmod")
+}
+
 // reboot reboots and waits for the guest.
 func (g *guest) reboot() {
 	g.t.Helper()
@@ -142,7 +170,7 @@ func (g *guest) reboot() {
 func (g *guest) restart() {
 	g.t.Helper()
 	g.Cut()
-	m, err := theLab.PowerOn(g.ctx, g.Dir)
+	m, err := theLab.PowerOn(g.ctx, g.Dir, g.Model)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -5,11 +5,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,26 +55,40 @@ func serve(name string) error {
 		}
 	}
 	say(wire.Message{Kind: wire.Hello, Boot: strings.TrimSpace(string(boot))})
-	requests := json.NewDecoder(port)
+	requests := bufio.NewReaderSize(port, 1<<16)
 	for {
-		var r wire.Request
-		if err := requests.Decode(&r); err != nil {
+		r, text, err := read(requests)
+		if err != nil {
 			return fmt.Errorf("reading a request: %w", err)
 		}
 		go func() {
-			m := answer(r)
+			m := answer(r, text)
 			m.Kind, m.ID = wire.Reply, r.ID
 			say(m)
 		}()
 	}
 }
 
-func answer(r wire.Request) wire.Message {
+// read reads a request and the text that follows it.
+func read(port *bufio.Reader) (r wire.Request, text []byte, err error) {
+	line, err := port.ReadBytes('\n')
+	if err != nil {
+		return r, nil, err
+	}
+	if err := json.Unmarshal(line, &r); err != nil {
+		return r, nil, err
+	}
+	text = make([]byte, r.Size)
+	_, err = io.ReadFull(port, text)
+	return r, text, err
+}
+
+func answer(r wire.Request, text []byte) wire.Message {
 	var err error
 	m := wire.Message{}
 	switch {
 	case r.Put != "":
-		err = put(r.Put, r.Data, os.FileMode(r.Mode))
+		err = put(r.Put, text, os.FileMode(r.Mode))
 	case r.Get != "":
 		m.Data, err = os.ReadFile(r.Get)
 	case len(r.Argv) > 0:

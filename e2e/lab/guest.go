@@ -50,13 +50,13 @@ func (m *Machine) Run(ctx context.Context, argv ...string) Result {
 
 // RunInput is Run with text on the program's standard input.
 func (m *Machine) RunInput(ctx context.Context, stdin string, argv ...string) Result {
-	a := m.ask(ctx, wire.Request{Argv: argv, Stdin: []byte(stdin)})
+	a := m.ask(ctx, wire.Request{Argv: argv, Stdin: []byte(stdin)}, nil)
 	return Result{Code: a.Code, Stdout: string(a.Stdout), Stderr: string(a.Stderr), Error: a.Error}
 }
 
 // Put writes a file of the guest; its directories are made.
 func (m *Machine) Put(ctx context.Context, name string, data []byte, mode os.FileMode) error {
-	if a := m.ask(ctx, wire.Request{Put: name, Data: data, Mode: uint32(mode.Perm())}); a.Error != "" {
+	if a := m.ask(ctx, wire.Request{Put: name, Size: len(data), Mode: uint32(mode.Perm())}, data); a.Error != "" {
 		return errors.New("in the guest: " + a.Error)
 	}
 	return nil
@@ -64,14 +64,18 @@ func (m *Machine) Put(ctx context.Context, name string, data []byte, mode os.Fil
 
 // Get reads a file of the guest.
 func (m *Machine) Get(ctx context.Context, name string) (string, error) {
-	a := m.ask(ctx, wire.Request{Get: name})
+	a := m.ask(ctx, wire.Request{Get: name}, nil)
 	if a.Error != "" {
 		return "", errors.New("in the guest: " + a.Error)
 	}
 	return string(a.Data), nil
 }
 
-// Journal is what the guest's journal has of this boot.
+// Journal is what the guest's journal has of this boot, or the kernel's log where there is
+// no journal.
 func (m *Machine) Journal(ctx context.Context) string {
+	if m.Model == Micro {
+		return m.Run(ctx, "dmesg").Stdout
+	}
 	return m.Run(ctx, "journalctl", "-b", "--no-pager", "-o", "short-monotonic").Stdout
 }

@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package lab boots Debian in QEMU, without KVM: a machine with two sockets, a PCIe
-// tree with switches, an Intel IOMMU and several NICs, whose disk boots through its own
-// GRUB. Programs run in it through an agent on a virtio serial port.
+// Package lab boots Debian in QEMU, without KVM: machines with two sockets, a PCIe tree
+// with switches, an IOMMU and several NICs, whose disk boots through its own GRUB, and a small one
+// without a disk. Programs run in them through an agent on a virtio serial port.
 package lab
 
 import (
@@ -25,36 +25,10 @@ import (
 
 const qemu = "qemu-system-x86_64"
 
-// hardware is the machine. Node 0 has a switch with two NICs, node 1 a NIC at its
-// root port. The management NIC is a virtio-net on the root bus.
-func hardware() []string {
-	return strings.Fields(`
--machine q35,kernel-irqchip=split -accel tcg,thread=multi -cpu max -smp 2 -m 1024
--object memory-backend-ram,size=512M,id=m0 -object memory-backend-ram,size=512M,id=m1
--numa node,cpus=0,memdev=m0,nodeid=0 -numa node,cpus=1,memdev=m1,nodeid=1
--device intel-iommu,intremap=on,caching-mode=on
--device virtio-blk-pci,drive=hd,bus=pcie.0
--device virtio-serial-pci,bus=pcie.0 -device virtserialport,chardev=agent,name=` + wire.Port + `
--netdev user,id=management,restrict=on -device virtio-net-pci,netdev=management,bus=pcie.0,romfile=
--device pxb-pcie,id=pxb0,bus_nr=32,bus=pcie.0,numa_node=0 -device pxb-pcie,id=pxb1,bus_nr=64,bus=pcie.0,numa_node=1
--device pcie-root-port,id=rp0,bus=pxb0,chassis=1,slot=1 -device x3130-upstream,id=up0,bus=rp0
--device xio3130-downstream,id=d0,bus=up0,chassis=2,slot=1 -device xio3130-downstream,id=d1,bus=up0,chassis=2,slot=2
--netdev user,id=n0,restrict=on -device e1000e,bus=d0,netdev=n0,romfile=
--netdev user,id=n1,restrict=on -device e1000e,bus=d1,netdev=n1,romfile=
--device pcie-root-port,id=rp1,bus=pxb1,chassis=3,slot=1
--netdev user,id=n2,restrict=on -device e1000e,bus=rp1,netdev=n2,romfile=
--display none -vga none -rtc base=utc`)
-}
-
-// drive is the disk hd. Killing QEMU loses what the guest has not written; a flush
-// to the host's disk adds nothing, and costs time.
-func drive(file, format string) string {
-	return "file=" + file + ",format=" + format + ",if=none,id=hd,cache=unsafe"
-}
-
 // Machine is a running guest. Its methods may be called side by side.
 type Machine struct {
-	// Dir holds what belongs to the machine: console.log, its disk.
+	Model Model
+	// Dir holds what belongs to the machine: console.log, its disks.
 	Dir string
 
 	cmd    *exec.Cmd
@@ -70,41 +44,9 @@ type Machine struct {
 	greeted chan struct{} // closed and replaced at each hello
 }
 
-// Start gives a machine that has just booted, in seconds: memory and devices are
-// those of the booted machine, the disk is an overlay.
-func (l *Lab) Start(ctx context.Context, dir string) (*Machine, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	disk := filepath.Join(dir, "disk.qcow2")
-	if err := overlay(ctx, l.booted.disk, "qcow2", disk); err != nil {
-		return nil, err
-	}
-	return l.resumed(ctx, dir, l.console(dir), disk)
-}
-
-// resumed is the booted machine on a disk.
-func (l *Lab) resumed(ctx context.Context, dir string, c console, disk string) (*Machine, error) {
-	m, err := l.start(ctx, dir, c, "-drive", drive(disk, "qcow2"), "-incoming", "exec:cat "+l.booted.state)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.resume(ctx); err != nil {
-		m.Cut()
-		return nil, err
-	}
-	// The guest's clock stood still since it was frozen.
-	r := m.Run(ctx, "date", "-u", "-s", time.Now().UTC().Format("2006-01-02 15:04:05"))
-	if r.Code != 0 {
-		m.Cut()
-		return nil, fmt.Errorf("the machine does not go on: %s", r)
-	}
-	return m, nil
-}
-
-// PowerOn boots the disk of a machine whose power was cut.
-func (l *Lab) PowerOn(ctx context.Context, dir string) (*Machine, error) {
-	m, err := l.start(ctx, dir, l.console(dir), "-drive", drive(filepath.Join(dir, "disk.qcow2"), "qcow2"))
+// boot starts a machine and waits until it has booted.
+func boot(ctx context.Context, dir string, model Model, c console, args ...string) (*Machine, error) {
+	m, err := start(ctx, dir, model, c, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +57,17 @@ func (l *Lab) PowerOn(ctx context.Context, dir string) (*Machine, error) {
 	return m, nil
 }
 
-// Shell is Start with the console on this terminal; Wait waits for its end.
-func (l *Lab) Shell(ctx context.Context, dir string) (*Machine, error) {
-	disk := filepath.Join(dir, "disk.qcow2")
-	if err := overlay(ctx, l.booted.disk, "qcow2", disk); err != nil {
+// resume starts a machine in a state in which it was frozen.
+func resume(ctx context.Context, dir string, model Model, c console, state string, args ...string) (*Machine, error) {
+	m, err := start(ctx, dir, model, c, append(args, "-incoming", "exec:cat "+state)...)
+	if err != nil {
 		return nil, err
 	}
-	return l.resumed(ctx, dir, console{[]string{"-serial", "mon:stdio"}, os.Stdin, os.Stdout}, disk)
+	if err := m.goOn(ctx); err != nil {
+		m.Cut()
+		return nil, err
+	}
+	return m, nil
 }
 
 // console is where the first serial port leads to.
@@ -131,21 +77,21 @@ type console struct {
 	out  io.Writer
 }
 
-// console is DIR/console.log, which grows with each boot.
-func (*Lab) console(dir string) console {
+// logged leads to DIR/console.log, which grows with each boot.
+func logged(dir string) console {
 	return console{args: []string{"-chardev", "file,id=console,append=on,path=" + filepath.Join(dir, "console.log"), "-serial", "chardev:console"}}
 }
 
 // start starts QEMU.
-func (l *Lab) start(ctx context.Context, dir string, c console, args ...string) (*Machine, error) {
-	m := &Machine{Dir: dir, ended: make(chan struct{}), waiting: map[int]chan wire.Message{}, greeted: make(chan struct{})}
+func start(ctx context.Context, dir string, model Model, c console, args ...string) (*Machine, error) {
+	m := &Machine{Model: model, Dir: dir, ended: make(chan struct{}), waiting: map[int]chan wire.Message{}, greeted: make(chan struct{})}
 	// The path of a socket must be short.
 	sockets, err := os.MkdirTemp("", "lab")
 	if err != nil {
 		return nil, err
 	}
 	agent, control := filepath.Join(sockets, "agent"), filepath.Join(sockets, "qmp")
-	args = append(append(hardware(), args...),
+	args = append(append(model.hardware(), args...),
 		"-chardev", "socket,id=agent,path="+agent+",server=on,wait=off",
 		"-qmp", "unix:"+control+",server=on,wait=off")
 	m.cmd = exec.Command(qemu, append(args, c.args...)...)
@@ -219,8 +165,8 @@ func (m *Machine) listen() {
 	}
 }
 
-// ask sends a request and waits for its answer.
-func (m *Machine) ask(ctx context.Context, r wire.Request) wire.Message {
+// ask sends a request, with the text that follows it, and waits for its answer.
+func (m *Machine) ask(ctx context.Context, r wire.Request, text []byte) wire.Message {
 	reply := make(chan wire.Message, 1)
 	m.mu.Lock()
 	m.lastID++
@@ -235,7 +181,7 @@ func (m *Machine) ask(ctx context.Context, r wire.Request) wire.Message {
 		return wire.Message{Code: -1, Error: err.Error()}
 	}
 	m.writes.Lock()
-	_, err = m.port.Write(append(line, '\n'))
+	_, err = m.port.Write(append(append(line, '\n'), text...))
 	m.writes.Unlock()
 	if err != nil {
 		return wire.Message{Code: -1, Error: "asking the agent: " + err.Error()}
@@ -274,7 +220,7 @@ func (m *Machine) waitBoot(ctx context.Context, old string) error {
 	}
 }
 
-// waitBooted waits until the guest has booted and systemd has no more to start.
+// waitBooted waits until the guest has booted and has no more to start.
 func (m *Machine) waitBooted(ctx context.Context) error {
 	if err := m.waitBoot(ctx, ""); err != nil {
 		return err
@@ -282,7 +228,12 @@ func (m *Machine) waitBooted(ctx context.Context) error {
 	return m.waitRunning(ctx)
 }
 
+// waitRunning waits until systemd has no more to start. Where there is none, that is so when
+// there is an agent.
 func (m *Machine) waitRunning(ctx context.Context) error {
+	if m.Model == Micro {
+		return nil
+	}
 	r := m.Run(ctx, "systemctl", "is-system-running", "--wait")
 	if state := strings.TrimSpace(r.Stdout); state != "running" && state != "degraded" {
 		return fmt.Errorf("the guest has not booted: %s", r)
@@ -312,19 +263,31 @@ func (m *Machine) Cut() {
 	}
 }
 
+// Discard cuts the power and throws the disks away.
+func (m *Machine) Discard() {
+	m.Cut()
+	for _, disk := range []string{rootDisk, spareDisk} {
+		_ = os.Remove(filepath.Join(m.Dir, disk)) // not every model has them
+	}
+}
+
 // Freeze stops the guest's processors, until Thaw.
 func (m *Machine) Freeze(ctx context.Context) error { return m.qmp.command(ctx, "stop", nil, nil) }
 
 // Thaw lets the guest go on.
 func (m *Machine) Thaw(ctx context.Context) error { return m.qmp.command(ctx, "cont", nil, nil) }
 
-// Reboot lets systemd reboot the guest and waits until it has booted.
+// Reboot lets the guest reboot and waits until it has booted.
 func (m *Machine) Reboot(ctx context.Context) error {
 	id := strings.TrimSpace(m.Run(ctx, "cat", "/proc/sys/kernel/random/boot_id").Stdout)
 	m.mu.Lock()
 	m.boot = id
 	m.mu.Unlock()
-	if r := m.Run(ctx, "systemctl", "reboot", "--no-block"); r.Code != 0 && r.Error == "" {
+	reboot := []string{"systemctl", "reboot", "--no-block"}
+	if m.Model == Micro {
+		reboot = []string{"reboot"}
+	}
+	if r := m.Run(ctx, reboot...); r.Code != 0 && r.Error == "" {
 		return fmt.Errorf("rebooting the guest: %s", r)
 	}
 	if err := m.waitBoot(ctx, id); err != nil {
@@ -333,8 +296,9 @@ func (m *Machine) Reboot(ctx context.Context) error {
 	return m.waitRunning(ctx)
 }
 
-// resume lets a machine go on that is being read from a file.
-func (m *Machine) resume(ctx context.Context) error {
+// goOn lets a machine go on that is being read from a file. Its clock stood still since it
+// was frozen.
+func (m *Machine) goOn(ctx context.Context) error {
 	for {
 		var state struct {
 			Status string `json:"status"`
@@ -343,14 +307,25 @@ func (m *Machine) resume(ctx context.Context) error {
 			return err
 		}
 		if state.Status != "inmigrate" {
-			return m.Thaw(ctx)
+			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+	if err := m.Thaw(ctx); err != nil {
+		return err
+	}
+	if r := m.Run(ctx, "date", "-u", "-s", time.Now().UTC().Format("2006-01-02 15:04:05")); r.Code != 0 {
+		return fmt.Errorf("the machine does not go on: %s", r)
+	}
+	return nil
 }
 
-// save freezes the machine and writes memory and devices to a file.
+// save freezes the machine and writes memory and devices to a file. What the guest holds of
+// its disks is written and dropped before.
 func (m *Machine) save(ctx context.Context, file string) error {
+	if r := m.Run(ctx, "sh", "-c", "sync; echo 3 > /proc/sys/vm/drop_caches"); r.Code != 0 {
+		return fmt.Errorf("in the guest: %s", r)
+	}
 	if err := m.Freeze(ctx); err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Command shell gives a machine of the lab with busbar installed and its console on this
-// terminal, where root is logged in. What is changed in it is thrown away.
+// Command shell gives a machine of the lab, of the model that its argument names, with busbar
+// installed and its console on this terminal, where root is logged in. What is changed in it is
+// thrown away.
 package main
 
 import (
@@ -15,7 +16,11 @@ import (
 )
 
 func main() {
-	if err := shell(context.Background()); err != nil {
+	model := lab.Intel
+	if len(os.Args) > 1 {
+		model = lab.Model(os.Args[1])
+	}
+	if err := shell(context.Background(), model); err != nil {
 		fmt.Fprintln(os.Stderr, "shell:", err)
 		os.Exit(1)
 	}
@@ -24,7 +29,7 @@ func main() {
 // prepareDeadline bounds building the image and starting the machine.
 const prepareDeadline = 30 * time.Minute
 
-func shell(ctx context.Context) error {
+func shell(ctx context.Context, model lab.Model) error {
 	prepare, cancel := context.WithTimeout(ctx, prepareDeadline)
 	defer cancel()
 	l, err := lab.Open(prepare, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
@@ -45,7 +50,7 @@ func shell(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("Enter shows the prompt. poweroff, or Ctrl-A X, ends it.")
-	m, err := l.Shell(prepare, dir)
+	m, err := l.Shell(prepare, dir, model)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package wire is what the lab and its agent in the guest say to each other: JSON
-// values, one a line, over a virtio serial port.
+// values, one a line, over a virtio serial port. The text of a file to write follows its line.
 package wire
 
 // Port is the name of the virtio serial port.
@@ -26,9 +26,10 @@ type Request struct {
 	// TimeoutMS after which the program is killed; 0 for never.
 	TimeoutMS int `json:"timeout_ms,omitempty"`
 
-	// Put is a file to write, with Data and Mode, by a rename. Its directories are made.
+	// Put is a file to write with Mode, by a rename. Its directories are made. Its text, of Size
+	// bytes, follows the request's line as it is: an emulated processor decodes slowly.
 	Put  string `json:"put,omitempty"`
-	Data []byte `json:"data,omitempty"`
+	Size int    `json:"size,omitempty"`
 	Mode uint32 `json:"mode,omitempty"`
 	// Get is a file to read.
 	Get string `json:"get,omitempty"`
