@@ -14,7 +14,7 @@ GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 # Flags for go test; CI adds -v so that skipped tests show.
 TESTFLAGS ?=
 
-.PHONY: build run test check-format vet lint unit bench fuzz e2e e2e-shell clean
+.PHONY: build run test check-format vet lint unit bench fuzz e2e e2e-long e2e-shell clean
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/busbar ./cmd/busbar
@@ -67,15 +67,17 @@ fuzz:
 	  done; \
 	done
 
-# The lab (docs/lab.md): scenarios on a Debian in QEMU, two at a time. As root. E2E=NAME runs
-# one of them.
+# The lab (docs/lab.md): scenarios on Debian in QEMU, two at a time. As root. E2E=NAME runs those
+# whose names begin with NAME; e2e-long cuts the power often.
 E2E ?=
-e2e:
-	@cd e2e && $(GO) test -tags e2e -count 1 -parallel 2 -timeout 2h -run 'Test$(E2E)' $(TESTFLAGS)
+e2e-long: export BUSBAR_LAB_CUTS ?= 40
+e2e e2e-long:
+	@cd e2e && $(GO) test -tags e2e -count 1 -parallel 2 -timeout 4h -run '^Test$(E2E)' $(TESTFLAGS)
 
-# A root shell in such a machine, with busbar installed.
+# A root shell in such a machine, with busbar installed. MACHINE is intel, amd or micro.
+MACHINE ?= intel
 e2e-shell:
-	@$(GO) run -tags e2e ./e2e/shell
+	@$(GO) run -tags e2e ./e2e/shell $(MACHINE)
 
 clean:
 	rm -rf $(BIN)

@@ -26,7 +26,7 @@ var (
 // prepareDeadline bounds building the image; with it in the cache, seconds are needed.
 const prepareDeadline = 30 * time.Minute
 
-// scenarioDeadline bounds one scenario, from its start to its end.
+// scenarioDeadline bounds one scenario, from its start to its end, or to what renews it.
 const scenarioDeadline = 10 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -84,7 +84,6 @@ func micro(t *testing.T, says string) *guest {
 func scenarioOn(t *testing.T, model lab.Model, says string) *guest {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), scenarioDeadline)
 	began := time.Now()
 	dir, err := filepath.Abs(filepath.Join(out, t.Name()))
 	if err != nil {
@@ -93,13 +92,12 @@ func scenarioOn(t *testing.T, model lab.Model, says string) *guest {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	m, err := theLab.Start(ctx, dir, model)
-	if err != nil {
+	g := &guest{t: t}
+	g.renew()
+	if g.Machine, err = theLab.Start(g.ctx, dir, model); err != nil {
 		t.Fatal(err)
 	}
-	g := &guest{m, t, ctx}
 	t.Cleanup(func() {
-		defer cancel()
 		verdict := "ok  "
 		if t.Failed() {
 			verdict = "FAIL"
@@ -117,6 +115,13 @@ func scenarioOn(t *testing.T, model lab.Model, says string) *guest {
 	})
 	g.put("/usr/local/bin/busbar", string(busbar), 0o755)
 	return g
+}
+
+// renew starts the deadline anew: a scenario may be as long as it was asked to be.
+func (g *guest) renew() {
+	ctx, cancel := context.WithTimeout(context.Background(), scenarioDeadline)
+	g.t.Cleanup(cancel)
+	g.ctx = ctx
 }
 
 func (g *guest) put(name, text string, mode os.FileMode) {

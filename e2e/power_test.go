@@ -30,6 +30,7 @@ func TestPowerCut(t *testing.T) {
 	g.drifted()
 	g.sh("sync")
 	for range cuts(t) {
+		g.renew()
 		// An apply takes 20 s here, of which update-grub takes more than half.
 		after := time.Duration(rand.IntN(20000)) * time.Millisecond
 		t.Logf("the power goes after %s", after)

@@ -16,11 +16,11 @@ import (
 )
 
 func main() {
-	model := lab.Intel
-	if len(os.Args) > 1 {
-		model = lab.Model(os.Args[1])
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: shell intel|amd|micro")
+		os.Exit(64)
 	}
-	if err := shell(context.Background(), model); err != nil {
+	if err := shell(context.Background(), lab.Model(os.Args[1])); err != nil {
 		fmt.Fprintln(os.Stderr, "shell:", err)
 		os.Exit(1)
 	}
