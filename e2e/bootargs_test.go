@@ -70,3 +70,19 @@ func TestLostArgument(t *testing.T) {
 	d.noStep()
 	d.blames("ineffective", "boot_args.next_boot", "/proc/cmdline", 0)
 }
+
+// TestBootPartition: paths in GRUB's entries are those of /boot's own file system.
+func TestBootPartition(t *testing.T) {
+	g := scenario(t, "with /boot on a file system of its own the argument goes into its entries, and holds after a reboot")
+	g.sh(`mkfs.ext4 -q /dev/vdb && mount /dev/vdb /mnt && cp -a /boot/. /mnt && umount /mnt
+mv /boot /boot.old && mkdir /boot && echo "UUID=$(blkid -o value -s UUID /dev/vdb) /boot ext4 defaults 0 2" >>/etc/fstab && mount /boot
+grub-install --target=i386-pc /dev/vda && update-grub && rm -r /boot.old`)
+	g.is("0", "grep -c 'linux\t/boot/' /boot/grub/grub.cfg || true")
+	g.profile(passthrough)
+	g.busbar(3, "apply", "--yes").has("pending-reboot", "boot_args.next_boot")
+
+	g.reboot()
+	g.is("/dev/vdb", "findmnt -no SOURCE /boot")
+	g.busbar(0, "verify")
+	g.iommuIs("identity")
+}
