@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"busbar/e2e/lab"
 )
 
 // document is what busbar says with --json, as far as scenarios look at it.
@@ -29,6 +31,7 @@ type finding struct {
 	Address string `json:"address"`
 	Status  string `json:"status"`
 	Summary string `json:"summary"`
+	Fix     string `json:"fix"`
 	Found   string `json:"found"`
 	Source  struct {
 		Path string `json:"path"`
@@ -43,7 +46,12 @@ type step struct {
 // busbar runs busbar with --json and expects an exit code.
 func (g *guest) busbar(code int, args ...string) document {
 	g.t.Helper()
-	r := g.Run(g.ctx, append([]string{"busbar", "--json"}, args...)...)
+	return g.document(g.Run(g.ctx, append([]string{"busbar", "--json"}, args...)...), code, args...)
+}
+
+// document is what busbar said that was run with --json; an exit code is expected.
+func (g *guest) document(r lab.Result, code int, args ...string) document {
+	g.t.Helper()
 	d := document{guest: g}
 	if err := json.Unmarshal([]byte(r.Stdout), &d); err != nil {
 		g.t.Fatalf("busbar %s: %v: %s", strings.Join(args, " "), err, r)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,9 @@ var unitDirs = []string{
 	"/run/systemd/generator.late",
 }
 
-// managerDeadline is how long systemd may take for one answer, the connection included.
-const managerDeadline = 2 * time.Second
+// managerDeadline is how long systemd may take for one answer, the connection included. While it
+// reads its unit files anew (daemon-reload) it answers nobody, for seconds on a large or busy node.
+const managerDeadline = 10 * time.Second
 
 // manager is a connection to systemd that is made when it is first needed, and not tried again.
 type manager struct {
@@ -54,17 +56,18 @@ func (m *manager) ask(ctx context.Context, unit string) (systemd.Unit, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, managerDeadline)
 	defer cancel()
+	var u systemd.Unit
+	var err error
 	if m.conn == nil {
-		if m.conn, m.err = systemd.Connect(ctx); m.err != nil {
-			return systemd.Unit{}, m.err
-		}
+		m.conn, m.err = systemd.Connect(ctx)
 	}
-	u, err := m.conn.Unit(ctx, unit)
+	if m.err == nil {
+		u, err = m.conn.Unit(ctx, unit)
+	}
 	if ctx.Err() != nil {
 		m.err = fmt.Errorf("no answer within %s from systemd", managerDeadline)
-		return u, m.err
 	}
-	return u, err
+	return u, cmp.Or(m.err, err)
 }
 
 // unit asks systemd, and where that does not answer, the unit files.
