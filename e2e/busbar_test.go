@@ -18,7 +18,8 @@ type document struct {
 	Steps    []step    `json:"steps"`
 	ExitCode int       `json:"exit_code"`
 	Run      struct {
-		Steps []struct {
+		Interrupted bool `json:"interrupted"`
+		Steps       []struct {
 			step
 			Status string `json:"status"`
 			Error  string `json:"error"`
@@ -156,5 +157,5 @@ func (g *guest) writesNothing(do func()) {
 // torn expects no temporary file of busbar's.
 func (g *guest) torn() {
 	g.t.Helper()
-	g.is("", "find /etc /var/lib/busbar -xdev -name '.busbar-*'")
+	g.is("", "find /etc /var/lib -xdev -name '.busbar-*'")
 }
