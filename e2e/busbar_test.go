@@ -16,8 +16,12 @@ type document struct {
 	guest    *guest
 	Findings []finding `json:"findings"`
 	Steps    []step    `json:"steps"`
-	ExitCode int       `json:"exit_code"`
+	Deferred []struct {
+		UnlockedBy string `json:"unlocked_by"`
+	} `json:"deferred"`
+	ExitCode int `json:"exit_code"`
 	Run      struct {
+		Passes      int  `json:"passes"`
 		Interrupted bool `json:"interrupted"`
 		Steps       []struct {
 			step
