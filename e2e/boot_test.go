@@ -85,3 +85,36 @@ service "containerd" {
 	g.is("not-found", "systemctl show -P LoadState busbar")
 	g.is("0", "sysctl -n kernel.numa_balancing")
 }
+
+// loginIn is how soon a machine whose boot is in trouble must let people in. Emulated, it
+// takes a third of that.
+const loginIn = 90 // seconds
+
+// TestBootTrouble: what goes wrong with busbar holds up neither the boot nor jobs.
+func TestBootTrouble(t *testing.T) {
+	g := scenario(t, "a broken profile and a modprobe that hangs at boot: people can log in, kubelet starts, the journal has the reason")
+	g.modules("nvidia", "nvidia_peermem")
+	g.unit("kubelet", "", "true")
+	g.profile("kernel_module \"nvidia_peermem\" {\n  state = \"loaded\"\n}\n")
+	g.busbar(0, "install")
+	g.busbar(0, "apply", "--yes")
+
+	broken := func(state string, says ...string) {
+		t.Helper()
+		g.reboot()
+		g.is(state+" active", "echo $(systemctl is-active busbar) $(systemctl is-active kubelet)")
+		if at := g.seconds("serial-getty@ttyS0", "ActiveEnterTimestampMonotonic"); at > loginIn {
+			t.Errorf("people can log in after %.0f s", at)
+		}
+		for _, text := range says {
+			g.says(text)
+		}
+	}
+	g.file("/etc/modprobe.d/site.conf", "options nvidia_peermem hang=3600\n")
+	g.sh("rm /etc/modules-load.d/busbar.conf")
+	broken("failed", "modprobe nvidia_peermem: gave no answer in", "exit 4")
+
+	g.file("/etc/busbar/node.hcl", "sysctl \"kernel.numa_balancing\" {\n  value = \n}\n")
+	broken("failed", "/etc/busbar/node.hcl:2")
+	g.is("1", "systemctl show -P StatusText busbar | grep -c 'exit code 78'")
+}
