@@ -234,6 +234,8 @@ type Spec struct {
 	// Ceiling is the strongest effect that a step of this type can have.
 	Ceiling    Effect
 	Attributes []Attribute
+	// Sinks are the names of those that blocks contribute to, FactSink aside.
+	Sinks []string
 }
 
 // Attribute is one argument of a block type.

@@ -13,12 +13,20 @@ type Contribution struct {
 	Value string
 	// TakeOver: foreign lines that want something else may be cut, with a backup.
 	TakeOver bool
+	// Undecided: what the block wants in the sink, if anything, is not known on this node now, so
+	// that nothing may go from busbar's file. It has neither Key nor Value.
+	Undecided bool
 	// Of, in a fact, is the key of the block's contribution that it follows from, which falls with it;
 	// empty for all that stand in the same place.
 	Of string
 	// Address and Origin of the block that wants it.
 	Address string
 	Origin  Origin
+}
+
+// undecided is what stands for a contribution of which it is not known whether it holds.
+func (c Contribution) undecided() Contribution {
+	return Contribution{Sink: c.Sink, Undecided: true, Address: c.Address, Origin: c.Origin}
 }
 
 // Sink is something that many blocks write together.
@@ -29,7 +37,8 @@ type Sink interface {
 	Queries(contributions []Contribution) []node.Query
 	// Assess judges whether the next boot (login, start) gets what contributions
 	// want, and says in at most a few steps how to bring it about. Contributions are
-	// free of conflicts and sorted by key. Without any, an owned file is removed.
+	// free of conflicts and sorted by key. Without any, an owned file is removed; with one that
+	// is Undecided, what an owned file holds stays but for the keys of the others.
 	Assess(contributions []Contribution, facts node.Facts) Assessment
 }
 

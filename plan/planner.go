@@ -123,12 +123,16 @@ func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) 
 				Summary: "whether this block applies is unknown: " + b.Undecided,
 				Source:  node.Source{Path: b.Origin.File, Line: b.Origin.Line},
 			})
+			all.Contributions = append(all.Contributions, p.undecided(b)...)
 			continue
 		}
 		t := p.typeOf(b)
 		a := t.Assess(b, facts.Restrict(t.Queries(b, facts.Inventory)))
 		for _, w := range b.Withheld {
 			all.Findings = append(all.Findings, withheldFinding(b, w))
+		}
+		if len(b.Withheld) > 0 {
+			all.Contributions = append(all.Contributions, p.undecided(b)...)
 		}
 		for i := range a.Findings {
 			a.Findings[i].Address = b.Address
@@ -147,6 +151,15 @@ func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) 
 		steps = append(steps, a.Steps...)
 	}
 	return all, steps
+}
+
+// undecided are what a block contributes of which something is unknown, besides what is known.
+func (p *Planner) undecided(b Block) []Contribution {
+	var all []Contribution
+	for _, name := range p.typeOf(b).Spec().Sinks {
+		all = append(all, Contribution{Sink: name, Address: b.Address, Origin: b.Origin}.undecided())
+	}
+	return all
 }
 
 func withheldFinding(b Block, w Withheld) Finding {
@@ -192,7 +205,7 @@ type contradiction struct {
 // mergeContributions takes out what contradicts and reports it on every address
 // involved, once for a pair of places that stand against each other in several things;
 // equal wishes of several blocks all stay. What a contradicted fact follows from goes
-// with the fact.
+// with the fact. For what is taken out stands one that is Undecided.
 func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 	type slot struct{ sink, key string }
 	values := map[slot]map[string]bool{}
@@ -212,6 +225,7 @@ func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 			kept = append(kept, c)
 			continue
 		}
+		kept = append(kept, c.undecided())
 		if c.Sink == FactSink {
 			contested = append(contested, c)
 		}
@@ -234,11 +248,13 @@ func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 			break
 		}
 	}
-	kept = slices.DeleteFunc(kept, func(c Contribution) bool {
-		return slices.ContainsFunc(contested, func(fact Contribution) bool {
+	for i, c := range kept {
+		if slices.ContainsFunc(contested, func(fact Contribution) bool {
 			return fact.Address == c.Address && fact.Origin == c.Origin && (fact.Of == "" || fact.Of == c.Key)
-		})
-	})
+		}) {
+			kept[i] = c.undecided()
+		}
+	}
 	slices.SortStableFunc(kept, func(a, b Contribution) int {
 		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Address, b.Address))
 	})

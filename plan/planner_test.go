@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/internal/sysctld"
 	"busbar/node"
 	"busbar/plan"
 	"busbar/plan/plantest"
@@ -19,7 +20,7 @@ import (
 type scripted map[string]plan.Assessment
 
 func (scripted) Spec() plan.Spec {
-	return plan.Spec{Name: "scripted", Label: plan.LabelRequired, Ceiling: plan.DriverReload}
+	return plan.Spec{Name: "scripted", Label: plan.LabelRequired, Ceiling: plan.DriverReload, Sinks: []string{sink.SysctlName}}
 }
 
 func (scripted) Queries(b plan.Block, _ node.Inventory) []node.Query {
@@ -202,6 +203,42 @@ step write-file:/etc/sysctl.d/zz-busbar.conf
 `
 	if diff := cmp.Diff(want, plantest.Summarize(p.Plan(blocks, plantest.Node()))); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestUndecided: what a block wants is not known, or two contradict each other. Nothing of it goes
+// from busbar's file, and what others want comes.
+func TestUndecided(t *testing.T) {
+	wants := func(key, value string) plan.Assessment {
+		return plan.Assessment{Contributions: []plan.Contribution{{Sink: sink.SysctlName, Key: key, Value: value}}}
+	}
+	types := scripted{"a": wants("a", "1"), "known": wants("new", "1"), "aa": wants("a", "2"), "changed": wants("old", "8")}
+	file := func(settings ...sysctld.Setting) string { return sysctld.Render(settings) }
+	const path = "/etc/sysctl.d/zz-busbar.conf"
+	before := []sysctld.Setting{{Name: "a", Value: "1"}, {Name: "old", Value: "7"}}
+	added := file(append(before, sysctld.Setting{Name: "new", Value: "1"})...)
+	for name, tt := range map[string]struct {
+		blocks []plan.Block
+		want   string
+	}{
+		"undecided": {[]plan.Block{block("known", nil), block("a", func(b *plan.Block) { b.Undecided = "why" })}, added},
+		"withheld": {[]plan.Block{block("known", nil), block("other", func(b *plan.Block) {
+			b.Withheld = []plan.Withheld{{Attribute: "value", Reason: "why"}}
+		})}, added},
+		"contradicted": {[]plan.Block{block("known", nil), block("a", nil), block("aa", nil)}, added},
+		"changed": {[]plan.Block{block("changed", nil), block("a", func(b *plan.Block) { b.Undecided = "why" })},
+			file(before[0], sysctld.Setting{Name: "old", Value: "8"})},
+		"dropped": {[]plan.Block{block("a", nil)}, file(before[0])},
+	} {
+		facts := plantest.Node(plantest.Files(node.SysctlFiles, map[string]string{path: file(before...)}))
+		p := plantest.Planner([]plan.Type{types}).Plan(tt.blocks, facts)
+		if len(p.Steps) != 1 {
+			t.Errorf("%s: %s", name, plantest.Summarize(p))
+			continue
+		}
+		if w, ok := p.Steps[0].Action.(plan.WriteFile); !ok || w.Text != tt.want {
+			t.Errorf("%s: (-want +got)\n%s", name, cmp.Diff(tt.want, w.Text))
+		}
 	}
 }
 

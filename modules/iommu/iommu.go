@@ -27,7 +27,7 @@ var _ plan.Type = Type{}
 func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "iommu", Doc: "The IOMMU's mode for GPUs and NICs. It is judged by the devices' IOMMU groups, and set by kernel arguments spelt for the architecture and the firmware's tables.",
-		Ceiling: plan.Reboot,
+		Ceiling: plan.Reboot, Sinks: []string{sink.BootArgsName},
 		Attributes: []plan.Attribute{
 			{Name: "mode", Type: cty.String, Required: true, Enum: []string{"passthrough", "translated", "off"}, Example: `"passthrough"`, Doc: "passthrough: devices see physical addresses. translated: each group has a DMA domain. off: there is no IOMMU."},
 			{Name: "take_over", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Cut words of others that stand against the mode out of their files, keeping a copy."},
@@ -68,6 +68,9 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	a := &assessor{block: b, facts: facts, want: cmdline.Mode(mode.AsString()), takeOver: b.Attributes["take_over"] == cty.True}
 	a.judge()
+	if slices.ContainsFunc(a.Findings, func(f plan.Finding) bool { return f.Status == plan.Undetermined || f.Status == plan.Deferred }) {
+		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sink.BootArgsName, Undecided: true, Origin: b.OriginOf("mode", "")})
+	}
 	a.Contributions = append(a.Contributions, plan.Contribution{
 		Sink: plan.FactSink, Key: plan.IOMMUModeFact, Value: string(a.want), Origin: b.OriginOf("mode", ""),
 	})

@@ -438,6 +438,26 @@ kernel_args { absent = ["iommu"] }`,
 			`,
 		},
 		{
+			Name: "the mode cannot be read, and busbar's fragment stays", Blocks: passthrough,
+			Facts: with(plantest.Node(fragment), nil),
+			Want: `
+				unknown iommu.mode iommu ()
+			`,
+			After: `
+				unknown iommu.mode iommu ()
+			`,
+		},
+		{
+			Name: "a directory tree with busbar's fragment", Blocks: passthrough,
+			Facts: with(plantest.Node(fragment), func(inv *node.Inventory) { inv.RootDirectory = true }),
+			Want: `
+				deferred iommu.mode iommu ()
+			`,
+			After: `
+				deferred iommu.mode iommu ()
+			`,
+		},
+		{
 			Name: "a directory tree", Blocks: passthrough,
 			Facts: with(plantest.Node(), func(inv *node.Inventory) { inv.RootDirectory = true }),
 			Want: `
@@ -449,6 +469,11 @@ kernel_args { absent = ["iommu"] }`,
 		},
 	})
 }
+
+// fragment is a boot configuration with what busbar wrote.
+var fragment = plantest.BootWith(map[string]string{
+	grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: grub.Fragment([]string{"iommu=pt"}),
+}, "quiet iommu=pt")
 
 func many(a node.Answer, max node.Value[int]) node.Answer {
 	f := node.Facts{}.With(a)

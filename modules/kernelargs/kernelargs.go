@@ -27,7 +27,7 @@ var _ plan.Validator = Type{}
 func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "kernel_args", Doc: "Arguments of the kernel, now and at the next boot.",
-		Ceiling: plan.Reboot,
+		Ceiling: plan.Reboot, Sinks: []string{sink.BootArgsName},
 		Attributes: []plan.Attribute{
 			{Name: "present", Type: cty.DynamicPseudoType, Example: `{ numa_balancing = "disable", nokaslr = "" }`, Doc: "Arguments that must be in force by the kernel's own rule for each, and their values; an empty value is a bare flag."},
 			{Name: "absent", Type: cty.List(cty.String), Example: `["pci=noacs"]`, Doc: "Arguments that must not be there: KEY in any form, or KEY=VALUE."},

@@ -37,7 +37,7 @@ func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "kernel_module", Label: plan.LabelRequired, LabelDoc: "the module's name; - and _ are equal",
 		Doc:     "A kernel module that is loaded or not, now and at boot, and its options.",
-		Ceiling: plan.DriverReload,
+		Ceiling: plan.DriverReload, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName},
 		Attributes: []plan.Attribute{
 			{Name: "state", Type: cty.String, Enum: []string{loaded, unloaded}, Example: `"loaded"`, Doc: "Whether the running kernel has the module. Left out, the running kernel is not judged."},
 			{Name: "boot", Type: cty.String, Enum: []string{loaded, unloaded, unmanaged}, Example: `"loaded"`, Doc: "Whether the module is loaded at boot (modules-load.d), or kept out (blacklist). Follows state when it is left out."},

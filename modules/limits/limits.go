@@ -27,7 +27,7 @@ func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "limits", Label: plan.LabelRequired, LabelDoc: "a name of your own",
 		Doc:     "Resource limits of logins (limits.conf), of services (unit drop-ins) and of the services' running processes.",
-		Ceiling: plan.ServiceRestart,
+		Ceiling: plan.ServiceRestart, Sinks: []string{sink.LimitsName, sink.DropInsName},
 		Attributes: []plan.Attribute{
 			{Name: "memlock", Type: cty.DynamicPseudoType, Example: `"unlimited"`, Doc: `Locked memory in bytes, or "unlimited"; at least this much, soft and hard.`},
 			{Name: "nofile", Type: cty.DynamicPseudoType, Example: "1048576", Doc: "Open files; at least this many, soft and hard."},

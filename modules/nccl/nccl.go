@@ -28,7 +28,7 @@ var _ plan.Validator = Type{}
 func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "nccl", Doc: "NCCL's defaults for every job on the node: /etc/nccl.conf.",
-		Ceiling: plan.Live,
+		Ceiling: plan.Live, Sinks: []string{sink.NCCLName},
 		Attributes: []plan.Attribute{
 			{Name: "settings", Type: cty.DynamicPseudoType, Example: `{ NCCL_IB_TIMEOUT = 22 }`, Doc: "Variables and their values, numbers or strings. A variable whose value cannot be computed on a node is withheld there, alone."},
 			{Name: "version", Type: cty.String, Example: `"2.26.2"`, Doc: "The version of NCCL that jobs use. It decides how lines of others are read; left out, they must be right for every version."},

@@ -22,7 +22,7 @@ func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "sysctl", Label: plan.LabelRequired, LabelDoc: "the parameter, dotted: kernel.numa_balancing",
 		Doc:     "A kernel parameter, in the running kernel and at boot.",
-		Ceiling: plan.Live,
+		Ceiling: plan.Live, Sinks: []string{sink.SysctlName},
 		Attributes: []plan.Attribute{
 			{Name: "value", Type: cty.DynamicPseudoType, Required: true, Example: "0", Doc: "The value, a number or a string; runs of white space are equal."},
 			{Name: "apply", Type: cty.String, Default: cty.StringVal("both"), Enum: []string{"both", "boot", "running"}, Example: `"boot"`, Doc: "Whether the value is wanted in the running kernel, at boot (sysctl.d), or in both."},

@@ -134,8 +134,8 @@ func Planner(types []plan.Type) *plan.Planner { return plan.NewPlanner(types, si
 
 // Settle plans, makes each step in the model, and plans again. It holds the plan to what
 // every plan must fulfil: no step is done before it is made, each is afterwards, and
-// then nothing is left that a step could put right. It returns both plans and the facts
-// after the steps.
+// then nothing is left that a step could put right, also where it becomes unknown whether
+// the blocks apply. It returns both plans and the facts after the steps.
 func Settle(t testing.TB, types []plan.Type, blocks []plan.Block, facts node.Facts) (first, second plan.Plan, after node.Facts) {
 	t.Helper()
 	p := Planner(types)
@@ -172,6 +172,15 @@ func Settle(t testing.TB, types []plan.Type, blocks []plan.Block, facts node.Fac
 	for _, f := range second.Findings {
 		if f.Fixable {
 			t.Errorf("after all steps this is still to be done: %s of %s: %s", f.ID, f.Address, f.Summary)
+		}
+	}
+	undecided := slices.Clone(blocks)
+	for i := range undecided {
+		undecided[i].Undecided, undecided[i].Attributes = "its when is unknown", nil
+	}
+	if len(blocks) > 0 {
+		for _, s := range p.Plan(undecided, now).Steps {
+			t.Errorf("it is not known any more what is wanted, and %s takes back what stands", s.ID)
 		}
 	}
 	return first, second, now

@@ -80,11 +80,13 @@ func (BootArgs) Queries([]plan.Contribution) []node.Query {
 type bootAssessor struct {
 	plan.Assessment
 	contributions []plan.Contribution
-	facts         node.Facts
-	boot          node.BootConfig
-	state         nextboot.State
-	running       cmdline.Line
-	runningKnown  bool
+	// keep: there are others, whose wish is not known.
+	keep         bool
+	facts        node.Facts
+	boot         node.BootConfig
+	state        nextboot.State
+	running      cmdline.Line
+	runningKnown bool
 	// foreign are the defaults without busbar's fragment, after what is taken over.
 	foreign *grub.Defaults
 	edits   takeOver
@@ -98,6 +100,7 @@ type bootAssessor struct {
 // Assess judges each argument now and at the next boot.
 func (BootArgs) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
 	const id = "boot_args"
+	contributions, keep := decided(contributions)
 	v := node.Boot.Get(facts, "")
 	boot, ok := v.Get()
 	if !ok {
@@ -106,7 +109,7 @@ func (BootArgs) Assess(contributions []plan.Contribution, facts node.Facts) plan
 	if bad, found := unreadable(boot.Defaults); found {
 		return unread(contributions, id+".next_boot", "what the boot loader hands the kernel", bad)
 	}
-	b := &bootAssessor{contributions: contributions, facts: facts, boot: boot}
+	b := &bootAssessor{contributions: contributions, keep: keep, facts: facts, boot: boot}
 	if line, ok := node.CommandLine.Get(facts, "").Get(); ok {
 		b.running, b.runningKnown = cmdline.Parse(line), true
 	}
@@ -161,6 +164,7 @@ func (b *bootAssessor) contradictions() {
 		f.Fix = "decide in the profile which of the two is meant; neither is applied"
 		b.Findings = append(b.Findings, f)
 	}
+	b.keep = b.keep || len(kept) < len(b.contributions)
 	b.contributions = kept
 }
 
@@ -354,6 +358,31 @@ func (b *bootAssessor) chooseOwn() {
 			b.own = append(b.own, c.Value)
 		}
 	}
+	if b.keep {
+		b.keepOwn()
+	}
+}
+
+// keepOwn adds what the fragment has and no contribution speaks of.
+func (b *bootAssessor) keepOwn() {
+	key := func(arg string) string {
+		for _, c := range BootArg(arg, true) {
+			return c.Key
+		}
+		return arg
+	}
+	held, _ := grub.FragmentArgs(bootArgsFile.text(b.boot.Defaults)) // one that was changed by hand is written anew
+	var own []string
+	for _, arg := range held {
+		name, value := keyValue(arg)
+		if !slices.ContainsFunc(b.contributions, func(c plan.Contribution) bool {
+			return c.Value == absentArg && !cmdline.Absent(cmdline.Parse(c.Key), name, value)
+		}) {
+			own = append(own, arg)
+		}
+	}
+	b.own = keeping(b.own, own, key, b.contributions)
+	slices.SortStableFunc(b.own, func(x, y string) int { return strings.Compare(key(x), key(y)) })
 }
 
 // with evaluates the defaults with a fragment of the given arguments.

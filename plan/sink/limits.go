@@ -40,6 +40,7 @@ func (Limits) Queries([]plan.Contribution) []node.Query {
 // Assess judges what the next login gets.
 func (Limits) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
 	const id = "limits.login"
+	contributions, keep := decided(contributions)
 	v := node.LimitsFiles.Get(facts, "")
 	files, ok := v.Get()
 	if !ok {
@@ -90,6 +91,9 @@ func (Limits) Assess(contributions []plan.Contribution, facts node.Facts) plan.A
 		if stack, _ := limits.Effective(now, user, "stack"); wantsMemlockOnly(contributions, user, item) && isUnlimited(stack.Soft) {
 			a.Findings = append(a.Findings, unlimitedStack(c, LimitKey(user, "stack"), "a login of "+userWords(user)+" gets", stack.Soft))
 		}
+	}
+	if keep {
+		entries = keeping(entries, limitEntries(limitsFile.only(files)), func(e limits.Entry) string { return LimitKey(e.Domain, e.Item) }, contributions)
 	}
 	limitsFile.ensure(&a, addresses(contributions), files, limits.Render(slices.Compact(entries)))
 	return limitsPlace.allow(a, facts)
@@ -188,6 +192,7 @@ func (DropIns) Name() string { return DropInsName }
 // Queries are busbar's own drop-ins, whether they can be written, and the files of the
 // units that are contributed to.
 func (DropIns) Queries(contributions []plan.Contribution) []node.Query {
+	contributions, _ = decided(contributions)
 	queries := append(dropInsPlace.queries(), node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""))
 	for _, unit := range units(contributions) {
 		queries = append(queries, node.UnitFiles.Query(unit), node.Unit.Query(unit))
@@ -209,6 +214,7 @@ func units(contributions []plan.Contribution) []string {
 
 // Assess judges what the next start of each unit gets.
 func (DropIns) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
+	contributions, keep := decided(contributions)
 	v := node.OwnedDropIns.Get(facts, "")
 	files, ok := v.Get()
 	if !ok {
@@ -226,14 +232,14 @@ func (DropIns) Assess(contributions []plan.Contribution, facts node.Facts) plan.
 				mine = append(mine, c)
 			}
 		}
-		if one := assessUnit(unit, mine, files, facts); one != nil {
+		if one := assessUnit(unit, mine, keep, files, facts); one != nil {
 			wanted[dropInPath(unit)] = true
 			a.Findings = append(a.Findings, one.Findings...)
 			a.Steps = append(a.Steps, one.Steps...)
 		}
 	}
 	for _, f := range files {
-		if wanted[f.Path] {
+		if wanted[f.Path] || keep {
 			continue
 		}
 		orphan := dropIn(f.Path)
@@ -250,7 +256,7 @@ func dropIn(p string) owned {
 }
 
 // assessUnit judges one unit; nil when the unit is not installed, so that it has no drop-in.
-func assessUnit(unit string, contributions []plan.Contribution, own []confdir.File, facts node.Facts) *plan.Assessment {
+func assessUnit(unit string, contributions []plan.Contribution, keep bool, own []confdir.File, facts node.Facts) *plan.Assessment {
 	const id = "limits.unit"
 	state, _ := node.Unit.Get(facts, unit).Get()
 	if state.Load == "not-found" {
@@ -319,6 +325,10 @@ func assessUnit(unit string, contributions []plan.Contribution, own []confdir.Fi
 		if stack, _ := limits.EffectiveUnit(nowAssignments, "stack"); wantsMemlockOnly(contributions, unit, item) && isUnlimited(stack.Soft) {
 			a.Findings = append(a.Findings, unlimitedStack(c, DropInKey(unit, "stack"), unit+" starts with", stack.Soft))
 		}
+	}
+	if keep {
+		held, _ := limits.ParseUnit(file.only(own))
+		assignments = keeping(assignments, held, func(a limits.Assignment) string { return DropInKey(unit, a.Item) }, contributions)
 	}
 	file.ensure(a, addresses(contributions), own, limits.RenderUnit(slices.Compact(assignments)))
 	outdated := state.NeedReload && !facts.Inventory.RootDirectory

@@ -62,6 +62,7 @@ func (Modprobe) Queries([]plan.Contribution) []node.Query {
 // them. That a line of others keeps out a module which is to be loaded is judged
 // where the loading is, and only taken over here.
 func (Modprobe) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
+	contributions, keep := decided(contributions)
 	v := node.ModprobeFiles.Get(facts, "")
 	files, ok := v.Get()
 	if !ok {
@@ -95,8 +96,21 @@ func (Modprobe) Assess(contributions []plan.Contribution, facts node.Facts) plan
 			a.Findings = append(a.Findings, f)
 		}
 	}
+	if keep {
+		statements = keeping(statements, modprobeConfig(modprobeFile.only(files)).Statements, keyOf, contributions)
+		slices.SortStableFunc(statements, func(a, b modprobe.Statement) int { return cmp.Compare(keyOf(a), keyOf(b)) })
+	}
 	modprobeFile.ensure(&a, addresses(contributions), files, modprobe.RenderModprobe(slices.Compact(statements)))
 	return modprobePlace.allow(a, facts)
+}
+
+// keyOf is the key under which a statement of busbar's file is contributed.
+func keyOf(s modprobe.Statement) string {
+	if s.Verb == modprobe.Blacklist {
+		return BlacklistKey(s.Module)
+	}
+	parameter, _, _ := strings.Cut(s.Args, "=")
+	return OptionKey(s.Module, parameter)
 }
 
 func modprobeConfig(files []confdir.File) modprobe.Config {

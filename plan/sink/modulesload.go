@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"busbar/internal/confdir"
 	"busbar/internal/modprobe"
 	"busbar/node"
 	"busbar/plan"
@@ -45,6 +44,7 @@ func (ModulesLoad) Queries([]plan.Contribution) []node.Query {
 // Assess judges each module at the next boot.
 func (ModulesLoad) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
 	const id = "kernel_module.boot"
+	contributions, keep := decided(contributions)
 	v := node.ModulesLoadFiles.Get(facts, "")
 	files, ok := v.Get()
 	if !ok {
@@ -58,7 +58,7 @@ func (ModulesLoad) Assess(contributions []plan.Contribution, facts node.Facts) p
 		return unread(contributions, id, "what is loaded at boot", bad)
 	}
 	entries, _ := modprobe.ParseModulesLoad(modprobe.OrderModulesLoad(modulesLoadFile.foreign(files)))
-	ownEntries, _ := modprobe.ParseModulesLoad([]confdir.File{{Path: modulesLoadFile.path, Text: modulesLoadFile.text(files)}})
+	ownEntries, _ := modprobe.ParseModulesLoad(modulesLoadFile.only(files))
 	config, _ := modprobe.ParseModprobe(modprobe.OrderModprobe(modprobeFile.foreign(modprobeFiles)))
 
 	var a plan.Assessment
@@ -114,6 +114,13 @@ func (ModulesLoad) Assess(contributions []plan.Contribution, facts node.Facts) p
 		if c.Value == LoadAtBoot {
 			a.Findings = append(a.Findings, repeated(c, foreign)...)
 		}
+	}
+	if keep {
+		var own []string
+		for _, e := range ownEntries {
+			own = append(own, e.Module)
+		}
+		load = keeping(load, own, func(module string) string { return module }, contributions)
 	}
 	a.Steps = edits.steps(files, modulesLoadFile)
 	modulesLoadFile.ensure(&a, addresses(contributions), files, modprobe.RenderModulesLoad(load))

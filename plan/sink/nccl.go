@@ -37,6 +37,7 @@ func (NCCL) Assess(contributions []plan.Contribution, facts node.Facts) plan.Ass
 	v := node.File.Get(facts, NCCLPath)
 	file, ok := v.Get()
 	if !ok {
+		contributions, _ = decided(contributions)
 		return unread(contributions, id, "what NCCL reads", v)
 	}
 	_, hasBlock, theirs, err := ncclconf.Split(file.Text)
@@ -45,6 +46,7 @@ func (NCCL) Assess(contributions []plan.Contribution, facts node.Facts) plan.Ass
 	}
 	var a plan.Assessment
 	want, err := NCCLText(contributions, file.Text)
+	contributions, _ = decided(contributions)
 	if err != nil {
 		return unread(contributions, id, "how to write the file", node.Unknown[string](err.Error(), node.Source{Path: NCCLPath}))
 	}
@@ -86,13 +88,20 @@ func (NCCL) Assess(contributions []plan.Contribution, facts node.Facts) plan.Ass
 // about already, and those lines less the ones that are taken over. It fails where the text
 // has half a block of busbar's, and where no line can hold a contribution.
 func NCCLText(contributions []plan.Contribution, text string) (string, error) {
-	_, _, theirs, err := ncclconf.Split(text)
+	contributions, keep := decided(contributions)
+	held, _, theirs, err := ncclconf.Split(text)
 	if err != nil {
 		return "", err
 	}
-	var wanted []ncclconf.Setting
+	var wanted, own []ncclconf.Setting
 	for _, c := range contributions {
 		wanted = append(wanted, ncclconf.Setting{Key: c.Key, Value: c.Value})
+	}
+	if keep {
+		for _, e := range held {
+			own = append(own, ncclconf.Setting{Key: e.Key, Value: e.Value})
+		}
+		wanted = keeping(wanted, own, func(s ncclconf.Setting) string { return s.Key }, contributions)
 	}
 	foreign := ncclTakeOver(contributions, theirs)
 	return ncclconf.Apply(foreign, ncclconf.Missing(foreign, slices.Compact(wanted), ncclconf.Version{}))

@@ -46,6 +46,11 @@ func (o owned) foreign(files []confdir.File) []confdir.File {
 	return slices.DeleteFunc(slices.Clone(files), func(f confdir.File) bool { return f.Path == o.path })
 }
 
+// only is the file alone.
+func (o owned) only(files []confdir.File) []confdir.File {
+	return slices.DeleteFunc(slices.Clone(files), func(f confdir.File) bool { return f.Path != o.path })
+}
+
 // exists reports whether the file is there.
 func (o owned) exists(files []confdir.File) bool {
 	return slices.ContainsFunc(files, func(f confdir.File) bool { return f.Path == o.path })
@@ -172,6 +177,24 @@ func words(text string) string {
 		return "nothing"
 	}
 	return strings.Join(kept, "; ")
+}
+
+// decided are the contributions whose wish is known; keep says that there are others, so that
+// what busbar's file holds for further keys stays.
+func decided(contributions []plan.Contribution) (known []plan.Contribution, keep bool) {
+	known = slices.DeleteFunc(slices.Clone(contributions), func(c plan.Contribution) bool { return c.Undecided })
+	return known, len(known) < len(contributions)
+}
+
+// keeping adds to what is wanted in busbar's file what it holds for keys of which no contribution
+// speaks.
+func keeping[T any](wanted, own []T, key func(T) string, contributions []plan.Contribution) []T {
+	for _, o := range own {
+		if !slices.ContainsFunc(contributions, func(c plan.Contribution) bool { return c.Key == key(o) }) {
+			wanted = append(wanted, o)
+		}
+	}
+	return wanted
 }
 
 // addresses are those of contributions, sorted, each once.

@@ -1,12 +1,16 @@
 package sink_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"busbar/internal/grub"
+	"busbar/internal/limits"
+	"busbar/internal/modprobe"
+	"busbar/internal/ncclconf"
 	"busbar/node"
 	"busbar/plan"
 	"busbar/plan/plantest"
@@ -73,6 +77,75 @@ func TestImmutable(t *testing.T) {
 	for _, found := range first.Findings {
 		if found.Status != plan.Unsupported || !strings.Contains(found.Summary, found.Target+" cannot be written: NixOS") || !strings.Contains(found.Fix, "in configuration.nix") {
 			t.Errorf("%+v", found)
+		}
+	}
+}
+
+// TestUndecided: beside what is wanted, busbar's files keep what they have where it is not known
+// whether that is wanted too.
+func TestUndecided(t *testing.T) {
+	const conf = "/etc/modprobe.d/zz-busbar.conf"
+	options := func(words ...string) []modprobe.Statement {
+		all := []modprobe.Statement{{Verb: modprobe.Blacklist, Module: "nouveau"}}
+		for _, w := range words {
+			all = append(all, modprobe.Statement{Verb: modprobe.Options, Module: "nvidia", Args: w})
+		}
+		return all
+	}
+	entry := func(user string) limits.Entry {
+		return limits.Entry{Domain: user, Type: "-", Item: "memlock", Value: limits.Unlimited}
+	}
+	unit := func(items ...string) string {
+		var all []limits.Assignment
+		for _, i := range items {
+			all = append(all, limits.Assignment{Section: limits.Service, Item: i, Soft: limits.Unlimited, Hard: limits.Unlimited})
+		}
+		return limits.RenderUnit(all)
+	}
+	block := func(settings ...ncclconf.Setting) string { return ncclconf.Render(settings) }
+	boot := plantest.BootWith(map[string]string{
+		grub.DefaultsFile: "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n", grub.FragmentFile: grub.Fragment([]string{"audit=0", "iommu=pt", "nokaslr"}),
+	}, "quiet audit=0 iommu=pt nokaslr")
+	dropIn := "/etc/systemd/system/slurmd.service.d/zz-busbar.conf"
+	for _, tt := range []struct {
+		answer        node.Answer
+		contributions []plan.Contribution
+		want          string // of the one file that is written
+	}{
+		{plantest.Files(node.ModulesLoadFiles, map[string]string{"/etc/modules-load.d/busbar.conf": modprobe.RenderModulesLoad([]string{"a", "b"})}),
+			[]plan.Contribution{{Sink: sink.ModulesLoadName, Key: "b", Value: sink.NotAtBoot}, {Sink: sink.ModulesLoadName, Key: "c", Value: sink.LoadAtBoot}},
+			modprobe.RenderModulesLoad([]string{"a", "c"})},
+		{plantest.Files(node.ModprobeFiles, map[string]string{conf: modprobe.RenderModprobe(options("a=1", "b=1"))}),
+			[]plan.Contribution{{Sink: sink.ModprobeName, Key: sink.OptionKey("nvidia", "a"), Value: "2"}},
+			modprobe.RenderModprobe(options("a=2", "b=1"))},
+		{plantest.Files(node.LimitsFiles, map[string]string{"/etc/security/limits.d/zz-busbar.conf": limits.Render([]limits.Entry{entry("*")})}),
+			[]plan.Contribution{{Sink: sink.LimitsName, Key: sink.LimitKey("root", "memlock"), Value: "unlimited"}},
+			limits.Render([]limits.Entry{entry("*"), entry("root")})},
+		{plantest.Files(node.OwnedDropIns, map[string]string{dropIn: unit("memlock"), "/etc/systemd/system/containerd.service.d/zz-busbar.conf": unit("memlock")}),
+			[]plan.Contribution{{Sink: sink.DropInsName, Key: sink.DropInKey("slurmd.service", "nofile"), Value: "unlimited"}},
+			unit("memlock", "nofile")},
+		{node.File.Answer(sink.NCCLPath, node.Known(node.FileState{Exists: true, Text: block(ncclconf.Setting{Key: "NCCL_IB_HCA", Value: "=mlx5_0"}) + "NCCL_IB_TC=1\n"}, node.Source{})),
+			[]plan.Contribution{{Sink: sink.NCCLName, Key: "NCCL_IB_TIMEOUT", Value: "22"}},
+			block(ncclconf.Setting{Key: "NCCL_IB_HCA", Value: "=mlx5_0"}, ncclconf.Setting{Key: "NCCL_IB_TIMEOUT", Value: "22"}) + "NCCL_IB_TC=1\n"},
+		{boot, append(sink.BootArg("nokaslr", false), sink.BootArg("audit=1", true)...),
+			grub.Fragment([]string{"audit=1", "iommu=pt"})},
+	} {
+		name := tt.contributions[0].Sink
+		s := sink.All()[slices.IndexFunc(sink.All(), func(s plan.Sink) bool { return s.Name() == name })]
+		facts := plantest.Node(tt.answer, plantest.FilesOf(node.UnitFiles, "slurmd.service", map[string]string{"/lib/systemd/system/slurmd.service": ""}),
+			node.Unit.Answer("slurmd.service", node.Known(node.UnitState{Load: "loaded"}, node.Source{})))
+		undecided := plan.Contribution{Sink: name, Undecided: true}
+		if a := s.Assess([]plan.Contribution{undecided}, facts); len(a.Findings)+len(a.Steps) > 0 {
+			t.Errorf("%s: nothing is known, and yet %+v", name, a)
+		}
+		var written []string
+		for _, step := range s.Assess(append(tt.contributions, undecided), facts).Steps {
+			if w, ok := step.Action.(plan.WriteFile); ok {
+				written = append(written, w.Text)
+			}
+		}
+		if diff := cmp.Diff([]string{tt.want}, written); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -36,6 +36,7 @@ func (Sysctl) Queries([]plan.Contribution) []node.Query {
 // Assess judges each parameter at the next boot.
 func (Sysctl) Assess(contributions []plan.Contribution, facts node.Facts) plan.Assessment {
 	const id = "sysctl.boot"
+	contributions, keep := decided(contributions)
 	v := node.SysctlFiles.Get(facts, "")
 	files, ok := v.Get()
 	if !ok {
@@ -84,6 +85,9 @@ func (Sysctl) Assess(contributions []plan.Contribution, facts node.Facts) plan.A
 			}
 		}
 		a.Findings = append(a.Findings, f)
+	}
+	if keep {
+		settings = keeping(settings, sysctlSettings(sysctlFile.only(files)), func(s sysctld.Setting) string { return s.Name }, contributions)
 	}
 	sysctlFile.ensure(&a, addresses(contributions), files, sysctld.Render(slices.Compact(settings)))
 	return sysctlPlace.allow(a, facts)
