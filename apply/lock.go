@@ -45,7 +45,7 @@ func acquire(root string, running bool) (release func(), err error) {
 	case err != nil:
 		return nil, fmt.Errorf("taking the lock %s: %w%s", name, err, lockAdvice(err))
 	}
-	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = take(lock, dir)
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = fmt.Errorf("%w%s", ErrLocked, heldBy(dir))
@@ -71,6 +71,24 @@ func acquire(root string, running bool) (release func(), err error) {
 		dir.Close()
 		lock.Close()
 	}, nil
+}
+
+// afterlife is how long a dead run's lock may still be held: by a child between fork(2) and
+// execve(2), which has the descriptor until then.
+const afterlife = 5 * time.Second
+
+// take takes the lock without waiting for a run that lives.
+func take(lock, dir *os.File) error {
+	for deadline := time.Now().Add(afterlife); ; time.Sleep(10 * time.Millisecond) {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+		h, known := readHolder(dir)
+		if !known || !errors.Is(unix.Kill(h.PID, 0), unix.ESRCH) {
+			return err
+		}
+	}
 }
 
 // removeLockDir removes the lock's directory, unless there is something else in it.
@@ -139,15 +157,22 @@ func writeHolder(root string) error {
 
 // heldBy tells who holds the lock, as far as that is known.
 func heldBy(dir *os.File) string {
-	f, err := openIn(dir, holderName, unix.O_RDONLY|unix.O_NOFOLLOW)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	var text bytes.Buffer
-	var h holder
-	if _, err := io.Copy(&text, io.LimitReader(f, 4096)); err != nil || json.Unmarshal(text.Bytes(), &h) != nil {
+	h, known := readHolder(dir)
+	if !known {
 		return ""
 	}
 	return fmt.Sprintf(": process %d, since %s", h.PID, h.Started.Format(time.RFC3339))
+}
+
+func readHolder(dir *os.File) (h holder, known bool) {
+	f, err := openIn(dir, holderName, unix.O_RDONLY|unix.O_NOFOLLOW)
+	if err != nil {
+		return holder{}, false
+	}
+	defer f.Close()
+	var text bytes.Buffer
+	if _, err := io.Copy(&text, io.LimitReader(f, 4096)); err != nil || json.Unmarshal(text.Bytes(), &h) != nil {
+		return holder{}, false
+	}
+	return h, h.PID > 0
 }

@@ -522,6 +522,22 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// A child that a killed run had forked holds the lock until it executes its program.
+func TestLockOfTheDead(t *testing.T) {
+	m := newMachine(t)
+	gone := exec.Command("true")
+	must(gone.Run())
+	m.write("/run/busbar/lock.json", fmt.Sprintf(`{"pid": %d, "started": "2024-01-01T00:00:00Z"}`, gone.Process.Pid))
+	lock, dir, err := openLock(m.root)
+	must(err)
+	defer dir.Close()
+	must(unix.Flock(int(lock.Fd()), unix.LOCK_EX))
+	time.AfterFunc(50*time.Millisecond, func() { lock.Close() })
+	if result := applyOn(t, m.options(m.plan(only("numa")))); result.ExitCode != 0 {
+		t.Errorf("exit code %d", result.ExitCode)
+	}
+}
+
 // A run on a tree leaves nothing of its lock, and nothing of others is taken away.
 func TestLockInTree(t *testing.T) {
 	for _, others := range []bool{false, true} {
