@@ -17,7 +17,7 @@ import (
 // ensure makes one step. planned are the facts that the plan saw. ctx only breaks off
 // an await: everything else is finished.
 func (r *runner) ensure(ctx context.Context, s plan.Step, planned node.Facts) (outcome string, err error) {
-	if a, ok := s.Action.(plan.Await); ok {
+	if a, ok := s.Action.(plan.Awaiting); ok {
 		return r.await(ctx, a, planned.Inventory)
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -39,11 +39,20 @@ func (r *runner) ensure(ctx context.Context, s plan.Step, planned node.Facts) (o
 	switch {
 	case err != nil:
 		return Failed, fmt.Errorf("it was done, yet cannot be read back: %w", err)
+	case !done && ofPort(s.Action):
+		return Failed, fmt.Errorf("it was done, yet reads back as: %s (the driver takes it and does nothing, or firmware or an agent of DCBX set it back)", found)
 	case !done:
 		return Failed, fmt.Errorf("it was done, yet reads back as: %s", found)
 	default:
 		return Done, nil
 	}
+}
+
+// ofPort tells the actions whose success says little: the kernel acknowledges a change for which the driver has no
+// operation.
+func ofPort(a plan.Action) bool {
+	_, ok := a.(plan.NICAction)
+	return ok
 }
 
 // read asks the node afresh. An action without queries is about the inventory.
@@ -95,18 +104,25 @@ func owned(file string) bool {
 	return strings.TrimSuffix(base, path.Ext(base)) == "zz-busbar" || base == "busbar.conf"
 }
 
-// await polls until the state is there, the deadline has passed or ctx ended.
-func (r *runner) await(ctx context.Context, a plan.Await, inv node.Inventory) (outcome string, err error) {
+// await polls until the state is there and has held, the deadline has passed or ctx ended.
+func (r *runner) await(ctx context.Context, a plan.Awaiting, inv node.Inventory) (outcome string, err error) {
 	deadline := time.Now().Add(a.Deadline())
+	var since time.Time // when it began to be there
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		done, found, err := a.Done(r.read(context.WithoutCancel(ctx), inv, a.Queries()))
-		if done {
+		now := time.Now()
+		if !done {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = now
+		}
+		if done && now.Sub(since) >= a.Hold() {
 			return Done, nil
 		}
 		if err != nil {
 			found = err.Error()
 		}
-		what := fmt.Sprintf("%s %s to be %s (it is %s)", a.Query, a.Field, a.Equals, found)
+		what := fmt.Sprintf("%s (it is %s)", a.Awaited(), found)
 		remaining := time.Until(deadline)
 		if remaining <= 0 {
 			return Failed, fmt.Errorf("waited %s in vain for %s", seconds(a.Deadline()), what)

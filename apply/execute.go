@@ -53,6 +53,8 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 		return r.restartUnit(ctx, a)
 	case plan.PCIAction:
 		return r.writePCIRegister(a, now)
+	case plan.NICAction:
+		return r.setPort(ctx, a, now)
 	default:
 		return fmt.Errorf("this version does not know how to %s", action.Kind())
 	}

@@ -57,6 +57,8 @@ type Options struct {
 	Observer Observer
 	// Units connects to systemd. It is called when the first step needs it.
 	Units func(context.Context) (Units, error)
+	// Ports changes ports of NICs; nil for the kernel's.
+	Ports Ports
 	// Boot: the run is part of a boot, so that units are started without waiting for them.
 	Boot bool
 	// Path is where programs (modprobe, update-grub) are looked for, as in $PATH;

@@ -51,6 +51,17 @@ func TestContradictions(t *testing.T) {
 			[]string{`kernel module nv_peer_mem at boot "unloaded" is wanted (node.hcl:1), and kernel_args wants "loaded" (node.hcl:2)`},
 			"",
 		},
+		{
+			"the lossless DSCP", "roce \"rails\" {\nnics = []\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}\nnccl { settings = { NCCL_IB_TC = 96 } }",
+			[]string{`lossless DSCP "26" is wanted (node.hcl:3), and nccl wants "24" (node.hcl:5)`},
+			"",
+		},
+		{"ECN's bits in the traffic class", "roce \"rails\" {\nnics = []\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}\nnccl { settings = { NCCL_IB_TC = 106 } }", nil, ""},
+		{
+			"lldpad", "roce \"rails\" {\nnics = []\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}\nservice \"lldpad\" { active = true }",
+			[]string{`unit lldpad.service active "false" is wanted (node.hcl:1), and service.lldpad wants "true" (node.hcl:5)`},
+			"",
+		},
 		{"kept out twice", "kernel_module \"nouveau\" { state = \"unloaded\" }\nkernel_args { present = { \"modprobe.blacklist\" = \"nouveau\" } }", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"busbar/modules/kernelargs"
 	"busbar/modules/kernelmodule"
 	"busbar/modules/limits"
+	"busbar/modules/link"
 	"busbar/modules/nccl"
+	"busbar/modules/roce"
 	"busbar/modules/service"
 	"busbar/modules/sysctl"
 	"busbar/plan"
@@ -16,6 +18,6 @@ import (
 // All returns every block type, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
-		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, nccl.Type{}, service.Type{}, sysctl.Type{},
+		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }

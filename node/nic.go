@@ -1,7 +1,9 @@
 package node
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,12 +22,60 @@ func ParseNIC(s string) (address string, port int, ok bool) {
 	return address, port, err == nil && port > 1 && address != "" && strconv.Itoa(port) == digits
 }
 
-// LinkState is the link of a NIC port. What busbar sets of it is the MTU; the rest changes by itself.
+// PortOf is the port that a key of NIC.String names, also of a virtual function; false where there is none, or the PCI bus is
+// not known.
+func (inv Inventory) PortOf(key string) (NIC, bool) {
+	address, port, ok := ParseNIC(key)
+	functions, _ := inv.PCI.Get()
+	for _, p := range functions {
+		if ok && p.Address == address && p.IsNIC() && slices.Contains(inv.nicPorts(address), port) {
+			return inv.nic(p, port), true
+		}
+	}
+	return NIC{}, false
+}
+
+// PortRefusal says why the port with a key of NIC.String must not be touched: it is protected, or that cannot be told. It
+// is empty where it may be.
+func (inv Inventory) PortRefusal(key string) string {
+	n, ok := inv.PortOf(key)
+	if !ok {
+		return "there is no such NIC"
+	}
+	protected, ok := n.Protected.Get()
+	switch {
+	case !ok:
+		return "whether it is protected is unknown: " + n.Protected.Reason()
+	case protected:
+		name, _ := n.Netdev.Get()
+		list, _ := inv.Protected.Get()
+		i := slices.IndexFunc(list, func(p ProtectedNetdev) bool { return p.Name == name })
+		return fmt.Sprintf("it is protected: %s, %s", name, list[i].Reason)
+	default:
+		return ""
+	}
+}
+
+// BondOf is the device that a network device is a port of: a bond or a bridge, not a VLAN on it; empty
+// without one.
+func (inv Inventory) BondOf(netdev string) string {
+	netdevs, _ := inv.Netdevs.Get()
+	for _, d := range netdevs {
+		if len(d.Lower) > 1 && slices.Contains(d.Lower, netdev) {
+			return d.Name
+		}
+	}
+	return ""
+}
+
+// LinkState is the link of a NIC port. What busbar sets of it is the MTU, and whether it is up; the rest changes by itself.
 type LinkState struct {
 	// Netdev is the network device's name.
 	Netdev string `json:"netdev"`
 	// MTU in bytes. RoCE fits an InfiniBand MTU of 4096 into 4192 and more.
 	MTU Value[int] `json:"mtu,omitzero"`
+	// Up: administratively up.
+	Up Value[bool] `json:"up,omitzero"`
 	// Carrier: the link is there; unknown while the network device is down, since the
 	// kernel does not tell.
 	Carrier Value[bool] `json:"carrier,omitzero"`
@@ -120,6 +170,9 @@ type TrafficClass struct {
 	// count where Global is -1.
 	Rules []string `json:"rules,omitempty"`
 }
+
+// RDMAActive is the logical state of an RDMA port that carries traffic.
+const RDMAActive = "ACTIVE"
 
 // RDMAPortState is what the driver says of an RDMA port, /sys/class/infiniband/DEVICE and its ports/PORT.
 type RDMAPortState struct {

@@ -305,6 +305,12 @@ func RunState(want, active string, u node.UnitState) (words string, status Statu
 	}
 }
 
+// ActiveText is systemd's ActiveState of a unit, or empty where it is unknown.
+func ActiveText(u node.UnitState) string {
+	active, _ := u.Active.Get()
+	return active
+}
+
 // Enabled reports whether a unit's file state (systemctl(1), is-enabled) is as good as
 // a wanted one of enabled, disabled and masked. A unit without an [Install] section, an
 // alias, and one that a generator made is started by others; what stands in /run
@@ -502,11 +508,19 @@ type Await struct {
 	DeadlineS int `json:"deadline_s"`
 }
 
+var _ Awaiting = Await{}
+
 // Kind is "await".
 func (Await) Kind() string { return "await" }
 
 // Deadline is how long to wait.
 func (a Await) Deadline() time.Duration { return time.Duration(a.DeadlineS) * time.Second }
+
+// Hold is 0: once is enough.
+func (Await) Hold() time.Duration { return 0 }
+
+// Awaited says what is awaited.
+func (a Await) Awaited() string { return fmt.Sprintf("%s %s to be %s", a.Query, a.Field, a.Equals) }
 
 // Queries is the awaited one.
 func (a Await) Queries() []node.Query { return []node.Query{a.Query} }

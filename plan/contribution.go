@@ -50,6 +50,9 @@ const FactSink = "profile"
 // the block type iommu.
 const IOMMUModeFact = "IOMMU mode"
 
+// LosslessDSCPFact is the key of the fact which DSCP RoCE's lossless traffic has: a number from 0 to 63.
+const LosslessDSCPFact = "lossless DSCP"
+
 // ModuleFact is the key of the fact whether the running kernel has a module: "loaded" or
 // "unloaded". The name has underscores.
 func ModuleFact(module string) string { return "kernel module " + module }

@@ -304,8 +304,11 @@ func mergeSteps(steps []Step) []Step {
 		}
 		m := &merged[i]
 		m.Action = mergeActions(m.Action, s.Action)
+		if link, ok := m.Action.(SetLink); ok {
+			m.Summary = link.Summary()
+		}
 		m.Addresses = union(m.Addresses, s.Addresses)
-		m.Requires = union(m.Requires, s.Requires)
+		m.Requires, m.After = union(m.Requires, s.Requires), union(m.After, s.After)
 		m.Provides = union(m.Provides, s.Provides)
 		m.Effect = max(m.Effect, s.Effect)
 		m.Settle = max(m.Settle, s.Settle)
@@ -313,7 +316,7 @@ func mergeSteps(steps []Step) []Step {
 	return merged
 }
 
-// mergeActions joins what two blocks want of one unit.
+// mergeActions joins what two blocks want of one unit or link.
 func mergeActions(a, b Action) Action {
 	switch a := a.(type) {
 	case SetUnit:
@@ -330,6 +333,16 @@ func mergeActions(a, b Action) Action {
 			}
 			return a
 		}
+	case SetLink:
+		if b, ok := b.(SetLink); ok {
+			a.MTU, a.State = cmp.Or(a.MTU, b.MTU), cmp.Or(a.State, b.State)
+			a.AllowProtected = a.AllowProtected || b.AllowProtected
+			return a
+		}
+	case AwaitLinks:
+		if b, ok := b.(AwaitLinks); ok {
+			return a.merge(b)
+		}
 	}
 	return a
 }
@@ -341,7 +354,7 @@ func union(a, b []string) []string {
 }
 
 // orderSteps sorts by phase and id, and then moves steps behind what they
-// require. Requirements that no step of the plan meets are met already.
+// require or come after. Requirements that no step of the plan meets are met already.
 func orderSteps(steps []Step, blocks map[string]Block) []Step {
 	slices.SortFunc(steps, func(a, b Step) int {
 		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.ID, b.ID))
@@ -372,7 +385,7 @@ func orderSteps(steps []Step, blocks map[string]Block) []Step {
 			return
 		}
 		state[i] = 1
-		for _, name := range steps[i].Requires {
+		for _, name := range slices.Concat(steps[i].Requires, steps[i].After) {
 			for _, j := range providers[name] {
 				place(j)
 			}

@@ -46,6 +46,8 @@ type Step struct {
 	Action  Action
 	// Requires are step ids and provided names that must have succeeded if they are in the plan.
 	Requires []string
+	// After are the ids of steps that come first if they are in the plan, whatever becomes of them.
+	After []string
 	// Provides are names under which others require this step, and capabilities.
 	Provides []string
 	Effect   Effect
@@ -69,13 +71,14 @@ func (s Step) MarshalJSON() ([]byte, error) {
 		Kind      string   `json:"kind"`
 		Action    Action   `json:"action"`
 		Requires  []string `json:"requires"`
+		After     []string `json:"after,omitempty"`
 		Provides  []string `json:"provides"`
 		Effect    Effect   `json:"effect,omitzero"`
 		SettleS   float64  `json:"settle_s,omitempty"`
 		Expect    string   `json:"expect"`
 	}{
 		s.ID, list(s.Addresses), s.Phase, s.Target, s.Summary, s.Action.Kind(), s.Action,
-		list(s.Requires), list(s.Provides), s.Effect, s.Settle.Seconds(), s.Expect,
+		list(s.Requires), s.After, list(s.Provides), s.Effect, s.Settle.Seconds(), s.Expect,
 	})
 	return b.Bytes(), err
 }
@@ -100,6 +103,16 @@ type Action interface {
 	Done(facts node.Facts) (done bool, found string, err error)
 	// Project is facts as they will be after the action succeeded.
 	Project(facts node.Facts) node.Facts
+}
+
+// Awaiting is an action that changes nothing: it waits until Done.
+type Awaiting interface {
+	Action
+	// Deadline is how long to wait, Hold for how long Done must have been so without a break.
+	Deadline() time.Duration
+	Hold() time.Duration
+	// Awaited completes "waited for".
+	Awaited() string
 }
 
 // Fingerprint identifies the answers to queries in facts.

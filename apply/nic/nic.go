@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package nic changes how a NIC's port treats traffic: DCB over rtnetlink, flow control over the ioctl
-// SIOCETHTOOL.
+// Package nic changes a NIC's port and how it treats traffic: the link and DCB over rtnetlink, flow control over the
+// ioctl SIOCETHTOOL.
 //
-// Both name a network device, and names change: whoever calls reads the name, and what is to be changed, just before, and
+// All name a network device, and names change: whoever calls reads the name, and what is to be changed, just before, and
 // reads back afterwards. What is as wanted already must not be sent: mlx5_core and ice take the link
 // down when PFC changes, and ice refuses the DCBX mode that is set.
 package nic
@@ -17,12 +17,53 @@ import (
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
+// Kernel is the running kernel.
+type Kernel struct{}
+
+// SetMTU sets the MTU in bytes.
+func (Kernel) SetMTU(netdev string, mtu int) error {
+	err := onLink(netdev, func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ERANGE) {
+		return fmt.Errorf("setting the MTU of %s to %d: %w (the driver or firmware takes no such MTU: see maxmtu of ip -d link)", netdev, mtu, err)
+	}
+	return during(fmt.Sprintf("setting the MTU of %s to %d", netdev, mtu), err)
+}
+
+// SetUp sets whether the network device is administratively up.
+func (Kernel) SetUp(netdev string, up bool) error {
+	word, set := "down", netlink.LinkSetDown
+	if up {
+		word, set = "up", netlink.LinkSetUp
+	}
+	return during(fmt.Sprintf("setting %s %s", netdev, word), onLink(netdev, set))
+}
+
+func onLink(netdev string, set func(netlink.Link) error) error {
+	l, err := netlink.LinkByName(netdev)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return unix.ENODEV
+	}
+	if err != nil {
+		return err
+	}
+	return set(l)
+}
+
+// during says what was being done when an error came, and what that means.
+func during(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, explained(err))
+}
+
 // ChangeDCB makes changes one after the other and stops at the first that is refused, a *dcbnl.RefusedError.
-func ChangeDCB(netdev string, changes []dcbnl.Message) error {
+func (Kernel) ChangeDCB(netdev string, changes []dcbnl.Message) error {
 	for _, m := range changes {
 		if err := dcbnl.Send(rtnetlink{}, netdev, m); err != nil {
 			return err
@@ -32,7 +73,7 @@ func ChangeDCB(netdev string, changes []dcbnl.Message) error {
 }
 
 // SetPause sets flow control of the whole link.
-func SetPause(netdev string, p ethtool.Pause) error {
+func (Kernel) SetPause(netdev string, p ethtool.Pause) error {
 	err := ethtool.SetPause(ioctl{}, netdev, p)
 	if errors.Is(err, unix.EINVAL) && p.Autonegotiate {
 		return fmt.Errorf("%w (mlx5_core does not negotiate pause)", err)
@@ -42,7 +83,7 @@ func SetPause(netdev string, p ethtool.Pause) error {
 
 // SetPFCStormPrevention sets for how many milliseconds the port may hold back its peer without a break; 0 is for
 // ever, ethtool.StormPreventionAuto the driver's own.
-func SetPFCStormPrevention(netdev string, milliseconds uint16) error {
+func (Kernel) SetPFCStormPrevention(netdev string, milliseconds uint16) error {
 	err := ethtool.SetPFCStormPrevention(ioctl{}, netdev, milliseconds)
 	if errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("%w (mlx5_core takes 0, %d and 80 to 8000; other drivers have none)", err, ethtool.StormPreventionAuto)

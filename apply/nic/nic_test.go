@@ -30,10 +30,14 @@ const changeLoopback = "__change-loopback"
 
 func tryToChange() {
 	changes := []dcbnl.Message{dcbnl.AddApp(dcbnl.App{Selector: dcbnl.DSCP, Protocol: 26, Priority: 3}), dcbnl.SetPFC(dcbnl.PFC{Enabled: 8})}
-	fmt.Println(ChangeDCB("lo", changes))
-	fmt.Println(SetPause("lo", ethtool.Pause{Autonegotiate: true}))
-	fmt.Println(SetPFCStormPrevention("lo", ethtool.StormPreventionAuto))
-	fmt.Println(ChangeDCB("gone0", changes))
+	k := Kernel{}
+	fmt.Println(k.ChangeDCB("lo", changes))
+	fmt.Println(k.SetPause("lo", ethtool.Pause{Autonegotiate: true}))
+	fmt.Println(k.SetPFCStormPrevention("lo", ethtool.StormPreventionAuto))
+	fmt.Println(k.ChangeDCB("gone0", changes))
+	fmt.Println(k.SetMTU("lo", 9000), k.SetUp("lo", true), k.SetUp("lo", false))
+	fmt.Println(k.SetMTU("lo", -1))
+	fmt.Println(k.SetUp("gone0", true))
 }
 
 // A real kernel refuses in words: the loopback has none of it, and in a user namespace nobody is allowed to.

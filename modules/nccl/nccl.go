@@ -108,6 +108,9 @@ func isEmptyList(value string) bool { return value == "" || strings.Trim(value, 
 // fileKeys are variables whose value is a file that must exist.
 var fileKeys = []string{"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_TUNER_CONFIG_FILE"}
 
+// trafficClass is the variable with the traffic class of RoCE, whose upper six bits are the DSCP.
+const trafficClass = "NCCL_IB_TC"
+
 // Queries are NCCL's files, and the files that wanted settings name.
 func (Type) Queries(b plan.Block, _ node.Inventory) []node.Query {
 	settings, _, _ := decode(b)
@@ -138,6 +141,9 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			continue
 		}
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sink.NCCLName, Key: key, Value: value, TakeOver: takeOver, Origin: b.OriginOf("settings", key)})
+		if n, exact, _ := ncclconf.Int(value); key == trafficClass && exact && n >= 0 && n < 256 {
+			a.Contributions = append(a.Contributions, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessDSCPFact, Value: strconv.FormatInt(n>>2, 10), Of: key, Origin: b.OriginOf("settings", key)})
+		}
 		if slices.Contains(fileKeys, key) && strings.HasPrefix(value, "/") {
 			a.Findings = append(a.Findings, namedFile(key, value, facts)...)
 		}

@@ -131,7 +131,7 @@ func (d drivers) link(key string) node.Value[node.LinkState] {
 		dir := p.class()
 		info := d.driver(p.netdev)
 		return node.Known(node.LinkState{
-			Netdev: p.netdev, MTU: d.numberValue(dir + "/mtu"), Carrier: d.carrier(dir + "/carrier"), OperState: d.attributeValue(dir + "/operstate"),
+			Netdev: p.netdev, MTU: d.numberValue(dir + "/mtu"), Up: d.up(dir + "/flags"), Carrier: d.carrier(dir + "/carrier"), OperState: d.attributeValue(dir + "/operstate"),
 			Speed:    d.speed(dir + "/speed"),
 			Driver:   mapValue(info, func(i ethtool.Driver) string { return i.Name }),
 			Firmware: mapValue(info, func(i ethtool.Driver) string { return i.Firmware }),
@@ -155,6 +155,11 @@ func (f files) numberValue(p string) node.Value[int] {
 		return unknown[int](err, p)
 	}
 	return node.Known(n, node.Source{Path: p})
+}
+
+// up reads whether a device is administratively up off its flags.
+func (f files) up(p string) node.Value[bool] {
+	return mapValue(f.numberValue(p), func(flags int) bool { return flags&unix.IFF_UP != 0 })
 }
 
 // carrier: the kernel answers EINVAL while the device is down (carrier_show in net/core/net-sysfs.c).

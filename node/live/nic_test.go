@@ -80,7 +80,7 @@ func TestLink(t *testing.T) {
 	v := driversOf(t, railTree(nil), nil, ioctlReplies{0x03: info}).link(rail)
 	yes := node.Known[string]
 	known(t, v, node.LinkState{
-		Netdev: "eth0", MTU: node.Known(9000, node.Source{}), Carrier: node.Known(true, node.Source{}), OperState: yes("up", node.Source{}),
+		Netdev: "eth0", MTU: node.Known(9000, node.Source{}), Up: node.Known(true, node.Source{}), Carrier: node.Known(true, node.Source{}), OperState: yes("up", node.Source{}),
 		Speed: node.Known(400_000, node.Source{}), Driver: yes("mlx5_core", node.Source{}), Firmware: yes("28.39.1002 (MT_0000000838)", node.Source{}),
 	})
 	if s := v.Source().Path; s != "/sys/class/net/eth0" {

@@ -130,8 +130,10 @@ func converges(t tester, p *profiles.Profile, before node.Facts) {
 				t.Errorf("%s: step %s reads %s, which nobody asks for", p.Name, s.ID, q)
 			}
 		}
-		// systemd notices changed unit files only once they are there.
-		if _, reload := s.Action.(plan.ReloadUnits); !reload {
+		// systemd notices changed unit files only once they are there, and links go down only then.
+		_, reload := s.Action.(plan.ReloadUnits)
+		_, links := s.Action.(plan.AwaitLinks)
+		if !reload && !links {
 			if done, found, err := s.Action.Done(before); done || err != nil {
 				t.Errorf("%s: before step %s: done %v, found %q, error %v", p.Name, s.ID, done, found, err)
 			}
