@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"busbar/apply/nic"
+	kernel "busbar/apply/nic"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
 	"busbar/node"
@@ -37,7 +37,7 @@ func (r *runner) ports() Ports {
 	if r.Ports != nil {
 		return r.Ports
 	}
-	return nic.Kernel{}
+	return kernel.Kernel{}
 }
 
 // setPort changes a port of a NIC, unless it is protected. Names are those that were read just before.
@@ -147,20 +147,21 @@ func (r *runner) setConnectionDefaults(a plan.SetConnectionDefaults, roce node.R
 	tos := roce.DefaultToS.Source().Path
 	above := path.Dir(path.Dir(path.Dir(path.Dir(tos))))
 	dir := filepath.Join(r.Root, above, device)
-	switch err := os.Mkdir(dir, 0o755); {
-	case errors.Is(err, fs.ErrExist):
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: load module rdma_cm, and mount configfs on /sys/kernel/config", err)
-	case errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("%w (rdma_cm knows no RDMA device of this name: it was renamed or removed meanwhile)", err)
-	case err != nil:
-		return err
-	default:
+	made := os.Mkdir(dir, 0o755)
+	switch {
+	case made == nil:
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, os.Remove(dir))
 			}
 		}()
+	case errors.Is(made, fs.ErrExist):
+	case errors.Is(made, fs.ErrNotExist):
+		return fmt.Errorf("%w: load module rdma_cm, and mount configfs on /sys/kernel/config", made)
+	case errors.Is(made, unix.ENODEV):
+		return fmt.Errorf("%w (rdma_cm knows no RDMA device of this name: it was renamed or removed meanwhile)", made)
+	default:
+		return made
 	}
 	if err := r.setAttribute(tos, a.ToS); err != nil {
 		return err

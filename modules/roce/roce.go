@@ -462,7 +462,7 @@ func (a *assessor) dscpMap(p nicport.Port, dcb node.DCBState, blocked string) {
 		}
 		judge(f)
 	}
-	if len(strays) > 0 {
+	if len(strays) > 0 && trust == node.TrustDSCP {
 		judge(plan.Finding{
 			ID: "roce.dscp_stray", Status: plan.Drift, Severity: plan.Warning, Want: fmt.Sprintf("priority %d for DSCP %d alone", a.priority, a.dscp), Found: "DSCP " + plan.ListOr(strays, ""),
 			Source: dcb.Apps.Source(), Summary: fmt.Sprintf("%s has DSCP %s in the lossless class, too", p.Name, plan.ListOr(strays, "")),
@@ -479,19 +479,13 @@ func (a *assessor) bestEffort() int {
 	return p
 }
 
-// strays are the DSCPs that are in the lossless class and should not be. mlx5_core does not list what its firmware maps by
+// strays are the DSCPs that are in the lossless class and should not be, or will be once DSCPs are trusted. mlx5_core does not list what its firmware maps by
 // default, DSCP/8, unless it trusted DSCPs as it began.
 func (a *assessor) strays(dcb node.DCBState, apps []dcbnl.App) []int {
 	var strays []int
-	listed := 0
-	for dscp := range 64 {
-		if len(plan.PrioritiesOf(apps, dscp)) > 0 {
-			listed++
-		}
-	}
 	for dscp := range 64 {
 		have := plan.PrioritiesOf(apps, dscp)
-		implied := dcb.Driver == "mlx5_core" && listed > 0 && len(have) == 0 && dscp/8 == a.priority
+		implied := dcb.Driver == "mlx5_core" && len(have) == 0 && dscp/8 == a.priority
 		if dscp != a.dscp && dscp != a.cnpDSCP && (implied || slices.Contains(have, a.priority)) {
 			strays = append(strays, dscp)
 		}
