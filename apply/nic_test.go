@@ -94,7 +94,7 @@ func (p *ports) Inventory(ctx context.Context) node.Inventory {
 	return base
 }
 
-func (p *ports) Read(_ context.Context, inv node.Inventory, queries []node.Query) node.Facts {
+func (p *ports) Read(_ context.Context, inv node.Inventory, _ []node.Query) node.Facts {
 	s := p.state
 	r := &s.RoCE
 	r.NotificationPoint, r.ReactionPoint = node.Known(p.enabled("roce_np"), r.NotificationPoint.Source()), node.Known(p.enabled("roce_rp"), r.ReactionPoint.Source())

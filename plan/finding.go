@@ -92,7 +92,7 @@ type Finding struct {
 
 	// Target is the device, file or unit, for the change record.
 	Target string `json:"-"`
-	// By is the target of the step that puts it right, where that is not Target.
+	// By is the target of the step that puts it right, where that is not Target, or the step's id.
 	By string `json:"-"`
 	// Running and NextBoot are two of the three states where a change has them.
 	Running  string `json:"-"`

@@ -276,7 +276,7 @@ func effect(d Document, f plan.Finding) string {
 }
 
 // stepsOf numbers the steps that serve a finding: those of its address on its
-// very target, else all of its address.
+// very target, or the one that it names, else all of its address.
 func stepsOf(steps []plan.Step, f plan.Finding) []string {
 	var all, exact []string
 	for i, s := range steps {
@@ -285,7 +285,7 @@ func stepsOf(steps []plan.Step, f plan.Finding) []string {
 		}
 		number := strconv.Itoa(i + 1)
 		all = append(all, number)
-		if s.Target == cmp.Or(f.By, f.Target) {
+		if s.ID == f.By || s.Target == cmp.Or(f.By, f.Target) {
 			exact = append(exact, number)
 		}
 	}

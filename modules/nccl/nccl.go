@@ -129,6 +129,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	settings, version, _ := decode(b)
 	var a plan.Assessment
 	takeOver := b.Attributes["take_over"] == cty.True
+	var claims []plan.Contribution // facts, which stand in no file
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		value := settings[key]
 		if isEmptyList(value) {
@@ -142,7 +143,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		}
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sink.NCCLName, Key: key, Value: value, TakeOver: takeOver, Origin: b.OriginOf("settings", key)})
 		if n, exact, _ := ncclconf.Int(value); key == trafficClass && exact && n >= 0 && n < 256 {
-			a.Contributions = append(a.Contributions, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessDSCPFact, Value: strconv.FormatInt(n>>2, 10), Of: key, Origin: b.OriginOf("settings", key)})
+			claims = append(claims, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessDSCPFact, Value: strconv.FormatInt(n>>2, 10), Of: key, Origin: b.OriginOf("settings", key)})
 		}
 		if slices.Contains(fileKeys, key) && strings.HasPrefix(value, "/") {
 			a.Findings = append(a.Findings, namedFile(key, value, facts)...)
@@ -159,6 +160,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, plan.Unread("nccl.lines", "what lines of others say", v))
 	}
 	a.Findings = append(a.Findings, userFiles(settings, facts)...)
+	a.Contributions = append(a.Contributions, claims...)
 	return a
 }
 

@@ -222,7 +222,7 @@ func (a *Assessor) Judge(p Port, f plan.Finding, s *Step) {
 	case p.Refusal != "":
 		f.Fix = fmt.Sprintf("%s is not touched: %s; allow_protected = true in the block allows it", p.NICPort.NIC, p.Refusal)
 	default:
-		f.Fixable = true
+		f.Fixable, f.By = true, s.Action.Kind()+":"+p.NICPort.NIC
 		f.Effect = a.step(p, *s)
 	}
 	a.add(f)

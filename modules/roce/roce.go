@@ -503,17 +503,21 @@ func (a *assessor) pfc(p nicport.Port, dcb node.DCBState, blocked string) {
 		return
 	}
 	want := dcbnl.Priorities(1 << a.priority)
+	found := "off"
+	if pfc.Enabled != 0 {
+		found = "on for priority " + pfc.Enabled.String()
+	}
 	f := plan.Finding{
-		ID: "roce.pfc", Want: "priority " + want.String(), Found: "priority " + pfc.Enabled.String(), Running: pfc.Enabled.String(), Source: dcb.PFC.Source(), Effect: plan.LinkBounce,
-		Summary: fmt.Sprintf("PFC of %s is on for priority %s", p.Name, pfc.Enabled),
+		ID: "roce.pfc", Want: "on for priority " + want.String(), Found: found, Running: found, Source: dcb.PFC.Source(), Effect: plan.LinkBounce,
+		Summary: fmt.Sprintf("PFC of %s is %s", p.Name, found),
 	}
 	switch {
 	case pfc.Enabled == want:
 	case pfc.Enabled.Has(a.priority):
-		f.Status, f.Summary = plan.Drift, fmt.Sprintf("PFC of %s is on for priorities %s, wanted is %s alone", p.Name, pfc.Enabled, want)
+		f.Status, f.Summary = plan.Drift, fmt.Sprintf("PFC of %s is %s, wanted is %s alone", p.Name, found, want)
 		f.Why = "each further lossless class takes a share of the buffers and is another way into a deadlock"
 	default:
-		f.Status, f.Summary = plan.Drift, fmt.Sprintf("PFC of %s is on for priority %s, wanted is %s", p.Name, pfc.Enabled, want)
+		f.Status, f.Summary = plan.Drift, fmt.Sprintf("PFC of %s is %s, wanted is priority %s", p.Name, found, want)
 		f.Why = "without PFC packets are lost under load, and RoCE sends everything behind a lost packet again"
 	}
 	a.Judge(p, f, blockedFix(&f, &nicport.Step{

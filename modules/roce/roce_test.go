@@ -131,11 +131,11 @@ func TestOneThingWrong(t *testing.T) {
 		{
 			name: "no PFC", edit: dcb(func(d *node.DCBState) { d.PFC = node.Known(dcbnl.PFC{Capacity: 8, Delay: 7}, d.PFC.Source()) }),
 			want: "!drift roce.pfc " + rail + " " + netlink + "\nstep set-pfc:" + rail + "\nstep await-links:links",
-			says: []string{"PFC of 0000:1a:00.0 (rail0) is on for priority none, wanted is 3", "its link goes down and comes back"},
+			says: []string{"PFC of 0000:1a:00.0 (rail0) is off, wanted is priority 3", "its link goes down and comes back"},
 		},
 		{
 			name: "a second lossless class", edit: dcb(func(d *node.DCBState) { d.PFC = node.Known(dcbnl.PFC{Enabled: 0x18}, d.PFC.Source()) }),
-			want: "!drift roce.pfc " + rail + " " + netlink + "\nstep set-pfc:" + rail + "\nstep await-links:links", says: []string{"is on for priorities 3,4, wanted is 3 alone"},
+			want: "!drift roce.pfc " + rail + " " + netlink + "\nstep set-pfc:" + rail + "\nstep await-links:links", says: []string{"is on for priority 3,4, wanted is 3 alone"},
 		},
 		{
 			name: "the MTU of Ethernet", edit: func(s *plantest.PortState) { s.Link.MTU = node.Known(1500, s.Link.MTU.Source()) },

@@ -52,6 +52,8 @@ func epycPCIe() *machine {
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm")
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.numaNodes("0-95")
+	m.module("rdma_cm", false, "kernel/drivers/infiniband/core/rdma_cm.ko", kernels)
+	m.noDCBXAgents()
 	m.rootFileSystem("ext4")
 	return m
 }

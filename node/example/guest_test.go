@@ -48,6 +48,10 @@ func vmGuest() *machine {
 	m.module("mlx5_ib", false, "", nil)
 	m.module("nvidia_peermem", false, "", nil)
 	m.module("nv_peer_mem", false, "", nil)
+	m.module("rdma_cm", false, "", nil)
+	for _, unit := range []string{"fcoe.service", "lldpad.service", "lldpad.socket"} {
+		answer(m, node.Unit, unit, node.Unknown[node.UnitState](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
+	}
 	for _, unit := range []string{"slurmd.service", "containerd.service", "docker.service", "crio.service", "kubelet.service", "nvidia-fabricmanager.service", "nvidia-persistenced.service", "nv_peer_mem.service"} {
 		answer(m, node.Unit, unit, node.Unknown[node.UnitState](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 		answer(m, node.ProcLimits, unit, node.Unknown[node.ProcessLimits](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))

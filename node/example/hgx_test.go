@@ -176,6 +176,7 @@ func hgxH100() *machine {
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "PATH=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n")
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.numaNodes("0-55,112-167", "56-111,168-223")
+	m.losslessRails()
 	m.rootFileSystem("ext4")
 	return m
 }
@@ -211,5 +212,6 @@ func hgxH100Drifted() *machine {
 
 	// Quotes, which NCCL takes for a part of the number; a key that does not exist.
 	m.ncclConf("NCCL_IB_HCA==" + strings.Join(rails, ",") + "\nNCCL_SOCKET_IFNAME==bond0\nNCCL_IB_TC=\"104\"\nNCCL_IB_QPS_PER_CONECTION=4\n")
+	m.driftedRails()
 	return m
 }

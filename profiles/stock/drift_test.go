@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"busbar/internal/confdir"
+	"busbar/internal/dcbnl"
+	"busbar/internal/ethtool"
 	"busbar/node"
 	"busbar/plan/sink"
 )
@@ -44,6 +46,11 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.LimitsFiles.Name():      unknownOf(node.LimitsFiles),
 	node.ProcLimits.Name():       unknownOf(node.ProcLimits),
 	node.RDMAPort.Name():         unknownOf(node.RDMAPort),
+	node.NUMANodes.Name():        unknownOf(node.NUMANodes),
+	node.Link.Name():             unknownOf(node.Link),
+	node.FlowControl.Name():      unknownOf(node.FlowControl),
+	node.DCB.Name():              unknownOf(node.DCB),
+	node.RoCE.Name():             unknownOf(node.RoCE),
 }
 
 // forget makes the answer to q unknown.
@@ -117,6 +124,9 @@ var drifts = map[string]func(*rapid.T, node.Facts) node.Facts{
 		unit := rapid.SampledFrom(keys(f, node.UnitFiles.Name())).Draw(t, "unit")
 		return editFiles(t, f, node.UnitFiles, unit, "/etc/systemd/system/"+unit+".d/", unitLines)
 	},
+	"link":       driftLink,
+	"dcb":        driftDCB,
+	"roce":       driftRoCE,
 	"nccl users": lists(node.NCCLUserFiles, "/home/a/", ncclLines),
 }
 
@@ -340,6 +350,87 @@ func driftNCCL(t *rapid.T, f node.Facts) node.Facts {
 		*s = node.FileState{}
 		if len(files) > 0 {
 			*s = node.FileState{Exists: true, Text: files[0].Text}
+		}
+	})
+}
+
+// port draws a port that answers a kind of query, or none.
+func port(t *rapid.T, f node.Facts, kind string) string {
+	all := keys(f, kind)
+	if len(all) == 0 {
+		return ""
+	}
+	return rapid.SampledFrom(all).Draw(t, "port")
+}
+
+func driftLink(t *rapid.T, f node.Facts) node.Facts {
+	key := port(t, f, node.Link.Name())
+	f = change(f, node.FlowControl, key, func(s *node.FlowControlState) {
+		s.Pause = rapid.SampledFrom([]node.Value[ethtool.Pause]{
+			node.Known(ethtool.Pause{}, s.Pause.Source()), node.Known(ethtool.Pause{Rx: true}, s.Pause.Source()), node.Known(ethtool.Pause{Autonegotiate: true, Tx: true}, s.Pause.Source()),
+			node.Unsupported[ethtool.Pause]("the driver has none", s.Pause.Source()), node.Unknown[ethtool.Pause](unread, s.Pause.Source()),
+		}).Draw(t, "pause")
+	})
+	return change(f, node.Link, key, func(s *node.LinkState) {
+		s.MTU = rapid.SampledFrom([]node.Value[int]{node.Known(1500, s.MTU.Source()), node.Known(9000, s.MTU.Source()), node.Unknown[int](unread, s.MTU.Source())}).Draw(t, "MTU")
+		s.Carrier = rapid.SampledFrom([]node.Value[bool]{node.Known(true, s.Carrier.Source()), node.Known(false, s.Carrier.Source()), node.Unknown[bool]("the network device is down", s.Carrier.Source())}).Draw(t, "carrier")
+	})
+}
+
+func driftDCB(t *rapid.T, f node.Facts) node.Facts {
+	key := port(t, f, node.DCB.Name())
+	if rapid.IntRange(0, 9).Draw(t, "none") == 0 && key != "" {
+		return f.With(node.DCB.Answer(key, node.Unsupported[node.DCBState]("the driver has no DCB operations", node.Source{})))
+	}
+	return change(f, node.DCB, key, func(s *node.DCBState) {
+		switch rapid.SampledFrom([]string{"driver", "dcbx", "pfc", "apps", "trust", "less"}).Draw(t, "what") {
+		case "driver":
+			s.Driver = rapid.SampledFrom([]string{"mlx5_core", "bnxt_en", "ice"}).Draw(t, "driver")
+		case "dcbx":
+			s.DCBX = node.Known(dcbnl.DCBX(rapid.Uint8Range(0, 31).Draw(t, "dcbx")), s.DCBX.Source())
+		case "pfc":
+			s.PFC = node.Known(dcbnl.PFC{Enabled: dcbnl.Priorities(rapid.Byte().Draw(t, "priorities"))}, s.PFC.Source())
+		case "apps":
+			apps := []dcbnl.App{}
+			for range rapid.IntRange(0, 9).Draw(t, "entries") {
+				apps = append(apps, dcbnl.App{
+					Selector: rapid.SampledFrom([]dcbnl.Selector{dcbnl.DSCP, dcbnl.DSCP, dcbnl.DatagramPort}).Draw(t, "selector"),
+					Protocol: uint16(rapid.SampledFrom([]int{0, 24, 26, 27, 48, 63}).Draw(t, "protocol")), Priority: rapid.Uint8Range(0, 7).Draw(t, "priority"),
+				})
+			}
+			slices.SortFunc(apps, dcbnl.CompareApps)
+			s.Apps = node.Known(slices.Compact(apps), s.Apps.Source())
+		case "trust":
+			s.Trust = node.Known(rapid.SampledFrom([]string{node.TrustDSCP, node.TrustPCP, node.TrustNone}).Draw(t, "trust"), s.Trust.Source())
+		case "less":
+			s.PFC, s.DCBX = node.Unsupported[dcbnl.PFC]("no such operation", s.PFC.Source()), node.Unsupported[dcbnl.DCBX]("no such operation", s.DCBX.Source())
+		}
+	})
+}
+
+func driftRoCE(t *rapid.T, f node.Facts) node.Facts {
+	return change(f, node.RoCE, port(t, f, node.RoCE.Name()), func(s *node.RoCEState) {
+		switch rapid.SampledFrom([]string{"ecn", "cnp", "class", "tos", "directory", "inbox", "no RDMA"}).Draw(t, "what") {
+		case "ecn":
+			s.NotificationPoint = node.Known(dcbnl.Priorities(rapid.Byte().Draw(t, "priorities")), s.NotificationPoint.Source())
+		case "cnp":
+			s.CNPDSCP = node.Known(rapid.IntRange(0, 63).Draw(t, "DSCP"), s.CNPDSCP.Source())
+		case "class":
+			s.TrafficClass = node.Known(node.TrafficClass{Global: rapid.SampledFrom([]int{-1, 0, 104, 105, 236}).Draw(t, "class")}, s.TrafficClass.Source())
+		case "tos":
+			s.DefaultToS = node.Known(rapid.SampledFrom([]int{0, 104, 106, 255}).Draw(t, "ToS"), s.DefaultToS.Source())
+		case "directory":
+			s.DefaultToS = node.Awaiting[int]("it can only be read in a directory that nobody has made", node.CapabilityRDMACM, s.DefaultToS.Source())
+			s.DefaultMode = node.UnknownLike[string](s.DefaultToS)
+		case "inbox":
+			s.NotificationPoint, s.ReactionPoint = node.Unsupported[dcbnl.Priorities]("none", node.Source{}), node.Unsupported[dcbnl.Priorities]("none", node.Source{})
+			s.CNPDSCP, s.CNPPriority, s.TrafficClass = node.Unsupported[int]("none", node.Source{}), node.Unsupported[int]("none", node.Source{}), node.Unsupported[node.TrafficClass]("none", node.Source{})
+			if rapid.Bool().Draw(t, "parameters") {
+				s.CCParams = node.Known(map[string]uint32{"np_cnp_dscp": 48, "np_cnp_prio": 6, "np_cnp_prio_mode": uint32(rapid.IntRange(0, 1).Draw(t, "mode"))}, node.Source{Path: "/sys/kernel/debug/mlx5"})
+			}
+		case "no RDMA":
+			s.DefaultToS = node.Awaiting[int]("the NIC has no RDMA device", node.CapabilityRDMA, node.Source{})
+			s.TrafficClass = node.UnknownLike[node.TrafficClass](s.DefaultToS)
 		}
 	})
 }

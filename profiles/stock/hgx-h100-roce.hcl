@@ -9,13 +9,19 @@ profile {
   && !anytrue([for n in node.nics : n.link_layer == "InfiniBand" if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)]))
 }
 
-# The DSCP that the fabric's switches map to the lossless priority. 26 is the vendor's example;
-# set your own in node.hcl: variables = { lossless = { dscp = 24 } }.
+# The fabric's lossless class, as its switches have it: priority and DSCP of RoCE, and those of
+# congestion notification. These are the vendor's example; set your own in node.hcl:
+# variables = { lossless = { dscp = 24 } }.
 variable "lossless" {
-  type    = object({ dscp = number })
-  default = { dscp = 26 }
+  type = object({
+    priority     = optional(number, 3)
+    dscp         = optional(number, 26)
+    cnp_priority = optional(number, 6)
+    cnp_dscp     = optional(number, 48)
+  })
+  default = {}
   validation {
-    condition     = var.lossless.dscp >= 0 && var.lossless.dscp < 64
+    condition     = alltrue([for n in [var.lossless.dscp, var.lossless.cnp_dscp] : n >= 0 && n < 64])
     error_message = "A DSCP is a number from 0 to 63."
   }
 }
@@ -60,6 +66,16 @@ service "nv_peer_mem" {
 # What verbs programs open. Without rdma_cm NCCL falls back to TCP without a word.
 check "device_nodes" "rdma" {
   paths = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]
+}
+
+# A fabric that drops one packet of RoCE has everything behind it sent again. Rails whose GPU is
+# off the bus are none (check.gpus.all), and those of an MTU that the switches do not have are
+# worse than small ones: set yours in node.hcl.
+roce "rails" {
+  nics     = node.rails
+  lossless = var.lossless
+  mtu      = 9000
+  optional = ["ecn", "cnp", "traffic_class"] # the kernel's own mlx5 driver has none of them
 }
 
 # Which devices are rails differs from node to node and stands in node.hcl (NCCL_IB_HCA).

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"busbar/internal/dcbnl"
 	"busbar/node"
 	"busbar/node/example"
 	"busbar/plan"
@@ -291,6 +292,14 @@ func TestExamples(t *testing.T) {
 			"drift warn nccl nccl.mistyped_key",
 			"drift error nccl nccl.quoted_integer",
 			"drift error nccl nccl.setting",
+			"drift error roce.rails roce.dscp_map",
+			"drift error roce.rails roce.dscp_map",
+			"drift error roce.rails roce.mtu",
+			"drift error roce.rails roce.pause",
+			"drift error roce.rails roce.pfc",
+			"drift error roce.rails roce.tos",
+			"drift error roce.rails roce.traffic_class",
+			"drift error roce.rails roce.trust",
 			`conflict error sysctl["kernel.numa_balancing"] sysctl.boot`,
 			`drift error sysctl["kernel.numa_balancing"] sysctl.running`,
 		}},
@@ -315,6 +324,27 @@ func TestExamples(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestInboxDriver: rails that the kernel's own driver runs are as wanted, without what it lacks.
+func TestInboxDriver(t *testing.T) {
+	f := recorded(t, "hgx-h100")
+	for _, key := range keys(f, node.RoCE.Name()) {
+		f = change(f, node.RoCE, key, func(s *node.RoCEState) {
+			s.NotificationPoint, s.ReactionPoint = node.Unsupported[dcbnl.Priorities]("none", node.Source{}), node.Unsupported[dcbnl.Priorities]("none", node.Source{})
+			s.CNPDSCP, s.CNPPriority, s.TrafficClass = node.Unsupported[int]("none", node.Source{}), node.Unsupported[int]("none", node.Source{}), node.Unsupported[node.TrafficClass]("none", node.Source{})
+		})
+	}
+	got := planOver(t, load(t, "hgx-h100-roce"), f)
+	lacking := map[string]int{}
+	for _, f := range got.Findings {
+		if f.Status == plan.Unsupported {
+			lacking[f.ID]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"roce.ecn": 8, "roce.cnp": 8, "roce.traffic_class": 8}, lacking); diff != "" || got.ExitCode() != plan.ExitOK {
+		t.Errorf("exit code %d, unsupported (-want +got):\n%s", got.ExitCode(), diff)
 	}
 }
 

@@ -1,0 +1,77 @@
+package example_test
+
+import (
+	"fmt"
+
+	"busbar/internal/dcbnl"
+	"busbar/internal/ethtool"
+	"busbar/node"
+	"busbar/plan/plantest"
+)
+
+// rail is the port of a ConnectX-7 beside the GPU of switch i, lossless as a fabric with NVIDIA's example numbers wants
+// it, with MLNX_OFED's driver.
+func rail(i int) plantest.PortState {
+	bus := gpuSwitches[i] + 5
+	s := plantest.Lossless(fmt.Sprintf("0000:%02x:00.0", bus), fmt.Sprintf("enp%ds0np0", bus), rails[i])
+	driver := node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GDRVINFO"}
+	s.Link.Speed = node.Known(400_000, at("/sys/class/net/"+s.Link.Netdev+"/speed"))
+	s.Link.Driver, s.Link.Firmware = node.Known("mlx5_core", driver), node.Known("28.39.1002 (MT_0000000838)", driver)
+	s.Flow.PFCStormPrevention = node.Known(ethtool.StormPreventionOff, node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GTUNABLE"})
+	port := "/sys/class/infiniband/" + rails[i]
+	s.RDMA.PhysState, s.RDMA.Rate = node.Known("LinkUp", at(port+"/ports/1/phys_state")), node.Known("400 Gb/sec (4X NDR)", at(port+"/ports/1/rate"))
+	s.RDMA.Firmware, s.RDMA.BoardID, s.RDMA.HCAType = node.Known("28.39.1002", at(port+"/fw_ver")), node.Known("MT_0000000838", at(port+"/board_id")), node.Known("MT4129", at(port+"/hca_type"))
+	s.RDMA.LID, s.RDMA.SMLID = node.Known(0, at(port+"/ports/1/lid")), node.Known(0, at(port+"/ports/1/sm_lid"))
+	local, address := fmt.Sprintf("fe80:0000:0000:0000:5aa2:e1ff:fe0c:%02x00", bus), fmt.Sprintf("0000:0000:0000:0000:0000:ffff:c612:%02x11", i)
+	s.RDMA.GIDs = node.Known([]node.GID{
+		{Index: 0, GID: local, Type: node.GIDRoCEv1, Netdev: s.Link.Netdev}, {Index: 1, GID: local, Type: node.GIDRoCEv2, Netdev: s.Link.Netdev},
+		{Index: 2, GID: address, Type: node.GIDRoCEv1, Netdev: s.Link.Netdev}, {Index: 3, GID: address, Type: node.GIDRoCEv2, Netdev: s.Link.Netdev},
+	}, at(port+"/ports/1/gids"))
+	return s
+}
+
+// answerRail answers for a port.
+func (m *machine) answerRail(s plantest.PortState) {
+	for _, a := range s.Answers() {
+		switch a.Query.Kind {
+		case node.Module.Name(), node.Unit.Name():
+		default:
+			m.answers[a.Query] = a
+		}
+	}
+}
+
+// losslessRails are all rails, and no agent of DCBX.
+func (m *machine) losslessRails() {
+	for i := range gpuSwitches {
+		m.answerRail(rail(i))
+	}
+	m.module("rdma_cm", true, "updates/dkms/rdma_cm.ko", hgxKernels)
+	m.noDCBXAgents()
+}
+
+func (m *machine) noDCBXAgents() {
+	for _, name := range []string{"fcoe.service", "lldpad.service", "lldpad.socket"} {
+		source := node.Source{Call: "org.freedesktop.systemd1.Unit " + name}
+		answer(m, node.Unit, name, node.Known(node.UnitState{Load: "not-found", Active: node.Known("inactive", source)}, source))
+	}
+}
+
+// driftedRails: one was replaced and never set up, the profile of another's connection was made anew, and on a third somebody
+// tried PCP.
+func (m *machine) driftedRails() {
+	replaced, connection, tried := rail(1), rail(3), rail(6)
+	replaced = replaced.Change(func(d *node.DCBState) {
+		d.PFC = node.Known(dcbnl.PFC{Capacity: 8, Delay: 7}, d.PFC.Source())
+	})
+	replaced.Flow.Pause = node.Known(ethtool.Pause{Rx: true, Tx: true}, replaced.Flow.Pause.Source())
+	replaced.RoCE.TrafficClass = node.Known(node.TrafficClass{Global: -1}, replaced.RoCE.TrafficClass.Source())
+	replaced.RoCE.DefaultToS = node.Known(0, replaced.RoCE.DefaultToS.Source())
+	connection.Link.MTU = node.Known(1500, connection.Link.MTU.Source())
+	tried = tried.Change(func(d *node.DCBState) {
+		d.Trust, d.Apps = node.Known(node.TrustPCP, d.Trust.Source()), node.Known([]dcbnl.App{}, d.Apps.Source())
+	})
+	m.answerRail(replaced)
+	m.answerRail(connection)
+	m.answerRail(tried)
+}
