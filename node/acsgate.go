@@ -74,11 +74,11 @@ func (inv Inventory) RedirectOffRefusal(address string) string {
 	if !ok {
 		return "what is on the PCI bus is unknown: " + inv.PCI.Reason()
 	}
-	bus, _ := inv.pciBus()
 	for _, f := range functions {
-		if !strings.Contains(f.Driver, "vfio") { // vfio-pci, mlx5_vfio_pci, nvgrace-gpu-vfio-pci ...
+		if !f.IsVFIO() {
 			continue
 		}
+		bus, _ := inv.pciBus()
 		bridges, err := bus.bridgesAbove(f.Address)
 		if err != nil || f.Address == address || slices.Contains(bridges, address) {
 			return fmt.Sprintf("the ACS of %s keeps %s apart, which was handed to a guest or a program (driver %s)", address, f.Address, f.Driver)

@@ -113,6 +113,10 @@ func (p PCIFunction) IsNVSwitch() bool {
 	return p.Vendor == "10de" && strings.HasPrefix(p.Class, "0680")
 }
 
+// IsVFIO reports a function that was handed to a guest or to a user's program: vfio-pci, mlx5_vfio_pci,
+// nvgrace-gpu-vfio-pci and other drivers of VFIO.
+func (p PCIFunction) IsVFIO() bool { return strings.Contains(p.Driver, "vfio") }
+
 // IsNIC reports an Ethernet (0200) or InfiniBand (0207) controller.
 func (p PCIFunction) IsNIC() bool {
 	return strings.HasPrefix(p.Class, "0200") || strings.HasPrefix(p.Class, "0207")

@@ -167,6 +167,10 @@ type ModuleSigningState struct {
 	ModulesDisabled bool `json:"modules_disabled,omitempty"`
 }
 
+// LockedDown reports a kernel that lets not even root change itself: nobody loads unsigned modules,
+// and nobody writes PCI registers (kernel_lockdown(7)).
+func (s ModuleSigningState) LockedDown() bool { return s.Lockdown != "" && s.Lockdown != "none" }
+
 // The boot loaders that Boot tells apart.
 const (
 	LoaderGRUBDebian  = "grub-debian"  // /etc/default/grub and update-grub

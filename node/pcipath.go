@@ -22,6 +22,16 @@ func IsPCIAddress(s string) bool {
 	return true
 }
 
+// PCIFunction is the function at an address, and false where the PCI bus shows none or is unknown.
+func (inv Inventory) PCIFunction(address string) (PCIFunction, bool) {
+	functions, _ := inv.PCI.Get()
+	i := slices.IndexFunc(functions, func(f PCIFunction) bool { return f.Address == address })
+	if i < 0 {
+		return PCIFunction{}, false
+	}
+	return functions[i], true
+}
+
 // BridgesAbove lists the bridges above a PCI function, the nearest first and the root port
 // last; none for a function on a root bus. It is unknown when the PCI bus is, or has no such function.
 func (inv Inventory) BridgesAbove(address string) Value[[]string] {
@@ -90,10 +100,13 @@ func (inv Inventory) PeerPorts(endpoints []string) Value[[]PeerPort] {
 	}
 	endpoints = slices.Compact(slices.Sorted(slices.Values(endpoints)))
 	across := map[string]bool{} // port to: crosses the root complex on every way
+	above := make([][]string, len(endpoints))
 	for i, a := range endpoints {
-		if _, err := bus.function(a); err != nil {
+		bridges, err := bus.bridgesAbove(a)
+		if err != nil {
 			return Unknown[[]PeerPort](err.Error(), inv.PCI.Source())
 		}
+		above[i] = bridges
 		for _, b := range endpoints[i+1:] {
 			p, err := bus.peerPath(a, b)
 			if err != nil {
@@ -108,9 +121,8 @@ func (inv Inventory) PeerPorts(endpoints []string) Value[[]PeerPort] {
 	ports := []PeerPort{}
 	for address, acrossRoot := range across {
 		port := PeerPort{Address: address, AcrossRoot: acrossRoot}
-		for _, e := range endpoints {
-			// It was found when the ways were.
-			if bridges, _ := bus.bridgesAbove(e); e == address || slices.Contains(bridges, address) {
+		for i, e := range endpoints {
+			if e == address || slices.Contains(above[i], address) {
 				port.Endpoints = append(port.Endpoints, e)
 			}
 		}

@@ -92,6 +92,22 @@ func TestBridgesAbove(t *testing.T) {
 	}
 }
 
+func TestPCIFunction(t *testing.T) {
+	if f, ok := pci(server).PCIFunction("0000:38:00.0"); !ok || f.ID() != "144d:a824" || f.Parent != "0000:37:01.0" {
+		t.Errorf("%+v, %v", f, ok)
+	}
+	for _, inv := range []node.Inventory{pci(server), {}} {
+		if f, ok := inv.PCIFunction("0000:ff:00.0"); ok || f.Address != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for driver, want := range map[string]bool{"vfio-pci": true, "mlx5_vfio_pci": true, "nvgrace-gpu-vfio-pci": true, "mlx5_core": false, "": false} {
+		if got := (node.PCIFunction{Driver: driver}).IsVFIO(); got != want {
+			t.Errorf("driver %q: %v", driver, got)
+		}
+	}
+}
+
 func TestPeerPath(t *testing.T) {
 	for ends, want := range map[string]string{
 		"18:00.0 19:00.0": "17:00.0 16:00.0 17:01.0 turn 16:00.0",

@@ -23,7 +23,8 @@ type PCIRegisterState struct {
 }
 
 // PCILinkState is the link above a PCI function, or below it where it is a root or downstream
-// port. Where the kernel's attributes do not tell, the link registers do.
+// port. Where the kernel's attributes do not tell, the link registers do. Both are unsupported where there is no
+// link: of conventional PCI, inside the root complex, above an empty slot.
 type PCILinkState struct {
 	// Current is the link as it runs now. Idle GPUs run it slower: a speed below Max is a fault
 	// under load only, a smaller width always.

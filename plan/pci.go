@@ -9,6 +9,14 @@ import (
 	"busbar/node"
 )
 
+// CheckPCIAddress refuses in a profile what is no PCI address as sysfs spells it.
+func CheckPCIAddress(s string) error {
+	if !node.IsPCIAddress(s) || s != strings.ToLower(s) {
+		return fmt.Errorf("%q is not DDDD:BB:DD.F in lower-case hexadecimal digits (0000:17:00.0)", s)
+	}
+	return nil
+}
+
 // PCIAction is an action that changes one register of a PCI function.
 type PCIAction interface {
 	Action

@@ -145,3 +145,13 @@ func TestPCIActionsAsData(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckPCIAddress(t *testing.T) {
+	for address, want := range map[string]bool{
+		"0000:17:00.0": true, "10000:e1:00.0": true, "17:00.0": false, "0000:1A:00.0": false, "pci:1000:c030": false, "": false,
+	} {
+		if err := plan.CheckPCIAddress(address); (err == nil) != want {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}

@@ -368,6 +368,18 @@ func TestParseLink(t *testing.T) {
 	}
 }
 
+func TestCheckLink(t *testing.T) {
+	for link, want := range map[pciregs.Link]string{
+		{SpeedGTs: 2.5, Width: 12}: "<nil>", {SpeedGTs: 64, Width: 32}: "<nil>",
+		{SpeedGTs: 10, Width: 16}: "a speed of 10 GT/s: it is 2.5, 5, 8, 16, 32 or 64", {Width: 16}: "a speed of 0 GT/s: it is 2.5, 5, 8, 16, 32 or 64",
+		{SpeedGTs: 32, Width: 3}: "a link is not 3 lanes wide", {SpeedGTs: 32}: "no link is up",
+	} {
+		if got := fmt.Sprint(link.Check()); got != want {
+			t.Errorf("%v: %s, wanted %s", link, got, want)
+		}
+	}
+}
+
 // h200Resource is what an H200 in a virtual machine shows.
 const h200Resource = `0x0000104002000000 0x0000104002ffffff 0x000000000014220c
 0x0000000000000000 0x0000000000000000 0x0000000000000000

@@ -265,7 +265,12 @@ func (s *Space) ATS() (ATS, error) {
 	return ATS{Present: true, Enabled: control&atsEnableBit != 0}, nil
 }
 
-var errNoLink = errors.New("the function has no PCI Express link")
+// Why there is no link: the function is none of PCI Express or part of the root complex, or
+// nothing is at the other end.
+var (
+	ErrNoLink   = errors.New("the function has no PCI Express link")
+	ErrLinkDown = errors.New("no link is up")
+)
 
 // CurrentLink reads the link as it was trained. GPUs let an idle link run slower.
 func (s *Space) CurrentLink() (Link, error) {
@@ -322,7 +327,7 @@ func (s *Space) findLink() (int64, error) {
 		return 0, err
 	}
 	if at == 0 {
-		return 0, errNoLink
+		return 0, ErrNoLink
 	}
 	flags, err := s.read16(at + flagsOffset)
 	if err != nil {
@@ -330,7 +335,7 @@ func (s *Space) findLink() (int64, error) {
 	}
 	switch portTypes[flags>>portTypeShift&portTypeMask] {
 	case RootComplexEndpoint, RootComplexCollector, "":
-		return 0, errNoLink
+		return 0, ErrNoLink
 	default:
 		return at, nil
 	}

@@ -27,6 +27,15 @@ func (l Link) Within(other Link) Link {
 	return Link{SpeedGTs: min(l.SpeedGTs, other.SpeedGTs), Width: min(l.Width, other.Width)}
 }
 
+// Check refuses a speed and a width that no link has.
+func (l Link) Check() error {
+	if l.SpeedGTs == 0 || !slices.Contains(speeds[:], l.SpeedGTs) {
+		return fmt.Errorf("a speed of %g GT/s: it is 2.5, 5, 8, 16, 32 or 64", l.SpeedGTs)
+	}
+	_, err := newLink(l.SpeedGTs, l.Width)
+	return err
+}
+
 // speeds are the rates by their code in the link registers (PCI_EXP_LNKSTA_CLS).
 var speeds = [16]float64{1: 2.5, 2: 5, 3: 8, 4: 16, 5: 32, 6: 64}
 
@@ -35,7 +44,7 @@ var widths = []int{1, 2, 4, 8, 12, 16, 32}
 func newLink(speed float64, width int) (Link, error) {
 	switch {
 	case width == 0:
-		return Link{}, errors.New("no link is up")
+		return Link{}, ErrLinkDown
 	case speed == 0:
 		return Link{}, errors.New("the link's speed is of an unknown code")
 	case !slices.Contains(widths, width):

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"io"
 	"path"
 
@@ -156,7 +157,7 @@ func (f files) pciLink(address string) node.Value[node.PCILinkState] {
 	}
 	defer done()
 	known := func(attributes node.Value[pciregs.Link], read func() (pciregs.Link, error)) node.Value[pciregs.Link] {
-		if registers := register(dir+"/config", read); !attributes.IsKnown() && registers.IsKnown() {
+		if registers := link(dir+"/config", read); !attributes.IsKnown() && (registers.IsKnown() || registers.IsUnsupported()) {
 			return registers
 		}
 		return attributes
@@ -166,12 +167,13 @@ func (f files) pciLink(address string) node.Value[node.PCILinkState] {
 	return node.Known(state, source)
 }
 
-// linkAttributes reads NAME_speed and NAME_width, which only functions of PCI Express have.
+// linkAttributes reads NAME_speed and NAME_width, which only functions of PCI Express have, and
+// old kernels do not.
 func (f files) linkAttributes(dir, name string) node.Value[pciregs.Link] {
 	p := dir + "/" + name + "_speed"
 	speed, err := f.attribute(p)
 	if absent(err) {
-		return node.Unknown[pciregs.Link]("the function has no PCI Express link", node.Source{Path: p})
+		return node.Unknown[pciregs.Link]("the kernel shows no PCI Express link of it", node.Source{Path: p})
 	}
 	if err != nil {
 		return unknown[pciregs.Link](err, p)
@@ -180,5 +182,13 @@ func (f files) linkAttributes(dir, name string) node.Value[pciregs.Link] {
 	if err != nil {
 		return unknown[pciregs.Link](err, dir+"/"+name+"_width")
 	}
-	return register(p, func() (pciregs.Link, error) { return pciregs.ParseLink(speed, width) })
+	return link(p, func() (pciregs.Link, error) { return pciregs.ParseLink(speed, width) })
+}
+
+// link is register for a link, unsupported where there is none.
+func link(source string, read func() (pciregs.Link, error)) node.Value[pciregs.Link] {
+	if _, err := read(); errors.Is(err, pciregs.ErrNoLink) || errors.Is(err, pciregs.ErrLinkDown) {
+		return node.Unsupported[pciregs.Link](err.Error(), node.Source{Path: source})
+	}
+	return register(source, read)
 }

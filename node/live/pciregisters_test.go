@@ -105,17 +105,17 @@ func TestPCILink(t *testing.T) {
 		}, "0000:00:06.0", both(link("32", "16"), link("32", "16"))},
 		"no attributes": {nil, "0000:00:06.0", both(link("32", "16"), link("32", "16"))},
 		"no attributes, without root": {map[string]string{gpu + "config": string(pciregstest.Config(t, "h200-in-guest")[:64])}, "0000:00:06.0",
-			both(`{"reason":"the function has no PCI Express link"}`, `{"reason":"the function has no PCI Express link"}`)},
+			both(`{"reason":"the kernel shows no PCI Express link of it"}`, `{"reason":"the kernel shows no PCI Express link of it"}`)},
 		"unknown, without root": {map[string]string{port + "config": string(pciregstest.Config(t, "haswell-root-port")[:64]), port + "current_link_speed": "Unknown\n"}, "0000:00:02.0",
 			both(`{"reason":"the kernel shows \"Unknown\" as the link's speed"}`, link("8", "8"))},
 		"an attribute that does not tell, and one that does": {map[string]string{nic + "max_link_speed": "Unknown\n"}, "0000:03:00.0", both(link("2.5", "4"), link("8", "8"))},
 		"an empty slot": {map[string]string{
 			port + "config": string(changed(pciregstest.Config(t, "haswell-root-port"), 0xa2, 0x01, 0x00)), port + "current_link_speed": "2.5 GT/s PCIe\n", port + "current_link_width": "0\n",
-		}, "0000:00:02.0", both(`{"reason":"no link is up"}`, link("8", "8"))},
+		}, "0000:00:02.0", both(`{"reason":"no link is up","unsupported":true}`, link("8", "8"))},
 		"half an attribute": {map[string]string{port + "max_link_width": "-> nowhere", port + "config": ""}, "0000:00:02.0",
 			both(link("8", "8"), `{"reason":"no such file or directory"}`)},
 		"no link": {map[string]string{gpu + "config": string(pciregstest.Config(t, "skylake-graphics"))}, "0000:00:06.0",
-			both(`{"reason":"the function has no PCI Express link"}`, `{"reason":"the function has no PCI Express link"}`)},
+			both(`{"reason":"the function has no PCI Express link","unsupported":true}`, `{"reason":"the function has no PCI Express link","unsupported":true}`)},
 		"not there": {nil, "0000:04:00.0", `{"reason":"there is no PCI function 0000:04:00.0"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
