@@ -215,6 +215,10 @@ func TestValidate(t *testing.T) {
 		"check \"memlock\" \"a\" {\nservices = [\"slurmd\"]\nmin = 0.5\n}":           1,
 		"check \"memlock\" \"a\" {\nservices = [\"slurmd\"]\nmin = true\n}":          1,
 		`check "memlock" "a" { services = ["", "a b"] }`:                             2,
+		"check \"pcie_link\" \"a\" {\nspeed = 2.5\nwidth = 12\n}":                    0,
+		"check \"pcie_link\" \"a\" {\nspeed = 10\n}":                                 1,
+		"check \"pcie_link\" \"a\" {\nwidth = 3\n}":                                  1,
+		`check "pcie_link" "a" { devices = ["1b:00.0", "GPU0"] }`:                    2,
 	} {
 		b := plantest.Blocks(t, checks.All(), text)[0]
 		for _, c := range checks.All() {

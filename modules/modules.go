@@ -9,6 +9,8 @@ import (
 	"busbar/modules/limits"
 	"busbar/modules/link"
 	"busbar/modules/nccl"
+	"busbar/modules/pcieacs"
+	"busbar/modules/pciedevice"
 	"busbar/modules/roce"
 	"busbar/modules/service"
 	"busbar/modules/sysctl"
@@ -18,6 +20,7 @@ import (
 // All returns every block type, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
-		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
+		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
+		pcieacs.Type{}, pciedevice.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }
