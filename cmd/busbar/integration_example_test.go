@@ -75,7 +75,7 @@ func TestPlanOfExampleAsJSON(t *testing.T) {
 	for _, want := range []string{
 		`sysctl["kernel.numa_balancing"] sysctl.boot conflict`, `sysctl["kernel.numa_balancing"] sysctl.running drift`,
 		"iommu boot_args.next_boot drift", "kernel_module.nvidia_peermem kernel_module.running drift", "limits.rdma limits.process drift",
-		"nccl nccl.setting drift",
+		"nccl nccl.setting drift", "pcie_acs.gpu_paths pcie_acs.redirect drift", "pcie_device.rails pcie_device.max_read_request drift",
 	} {
 		if !found[want] {
 			t.Errorf("%q is not among %v", want, found)
@@ -88,7 +88,7 @@ func TestPlanOfExampleAsJSON(t *testing.T) {
 	for _, step := range doc.Steps {
 		effects[step.ID] = step.Effect
 	}
-	for id, want := range map[string]string{"update-grub:/boot/grub/grub.cfg": "reboot", "load-module:nvidia_peermem": "live", "restart-unit:slurmd.service": "service-restart"} {
+	for id, want := range map[string]string{"update-grub:/boot/grub/grub.cfg": "reboot", "load-module:nvidia_peermem": "live", "set-acs:0000:39:01.0": "live", "set-max-read-request:0000:4d:00.0": "live", "restart-unit:slurmd.service": "service-restart"} {
 		if effects[id] != want {
 			t.Errorf("step %s has effect %q among %v, want %q", id, effects[id], effects, want)
 		}
@@ -96,7 +96,7 @@ func TestPlanOfExampleAsJSON(t *testing.T) {
 }
 
 func TestHealthyExamples(t *testing.T) {
-	for _, name := range []string{"hgx-h100", "epyc-pcie", "vm-guest-2gpu"} {
+	for _, name := range []string{"hgx-h100", "vm-guest-2gpu"} {
 		execute(t, here(t, "plan", "--node", "example:"+name)).want(t, plan.ExitOK)
 	}
 	// Several nodes: one document a line, the worst exit code.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/plan/sink"
 )
@@ -20,6 +21,11 @@ func epycPCIe() *machine {
 		domain:         "DMA-FQ", firmware: []string{"IVRS"}, iommus: []string{"ivhd0", "ivhd1", "ivhd2", "ivhd3"},
 	}
 	epycBus(&m.bus)
+	// Nobody works on it, and the kernel has its way with the ports.
+	m.idle, m.acs = true, map[string]pciregs.ACSBits{}
+	for _, port := range []string{"0000:00:01.1", "0000:20:01.1", "0000:40:01.1", "0000:60:01.1", "0000:40:03.1"} {
+		m.acs[port] = kernelACS
+	}
 	m.netdevs = []node.Netdev{
 		{Name: "enp65s0f0np0", Type: node.ARPHardwareEthernet, PCI: "0000:41:00.0", Port: 1, Up: true, Addresses: []string{"192.0.2.41/24"}},
 		{Name: "enp65s0f1np1", Type: node.ARPHardwareEthernet, PCI: "0000:41:00.1", Port: 1},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"busbar/internal/pciregs"
 	"busbar/node"
 )
 
@@ -147,6 +148,11 @@ func hgxH100() *machine {
 		m.iommus = append(m.iommus, fmt.Sprintf("dmar%d", i))
 	}
 	hgxNetwork(m)
+	// A unit of its owner clears the ACS of all ports at boot, and sets the rails.
+	m.readRequests = map[string]int{}
+	for _, root := range gpuSwitches {
+		m.readRequests[fmt.Sprintf("0000:%02x:00.0", root+5)] = 4096
+	}
 	m.boot(grubNode{
 		title: "Ubuntu", uuid: hgxRootUUID, kernels: hgxKernels, linux: serialOutput, linuxDefault: "intel_iommu=on iommu=pt",
 		fragments: []string{"/etc/default/grub.d/60-gpu.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT intel_iommu=on iommu=pt\"\n"},
@@ -191,6 +197,11 @@ func hgxH100Drifted() *machine {
 
 	// One GPU fell off the bus.
 	m.bus.remove("0000:bb:00.0")
+
+	// Somebody reset a port and a NIC: the kernel turned redirection on again, and the NIC lost what
+	// had been set.
+	m.acs = map[string]pciregs.ACSBits{"0000:39:01.0": kernelACS}
+	m.readRequests["0000:4d:00.0"] = 512
 
 	// Somebody wanted the IOMMU out of the way and wrote what AMD's cookbooks say.
 	m.domain = "DMA-FQ"

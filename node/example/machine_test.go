@@ -11,6 +11,7 @@ import (
 
 	"busbar/internal/confdir"
 	"busbar/internal/grub"
+	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/plan/sink"
 )
@@ -33,6 +34,12 @@ type machine struct {
 	firmware []string // IOMMU tables
 	iommus   []string
 	domain   string // type of every IOMMU group
+
+	// acs are the ACS functions that are on, by port; readRequests are those of the rails, in bytes. idle: no
+	// GPU is at work.
+	acs          map[string]pciregs.ACSBits
+	readRequests map[string]int
+	idle         bool
 
 	commandLine string
 	answers     map[node.Query]node.Answer
@@ -73,6 +80,9 @@ func (m *machine) facts() node.Facts {
 	}
 	answer(m, node.IOMMU, "", node.Known(m.iommuState(), at("/sys/class/iommu")))
 	answer(m, node.CommandLine, "", node.Known(m.commandLine, at("/proc/cmdline")))
+	if m.virtualization == node.Known("none", m.virtualization.Source()) {
+		m.pcie()
+	}
 	return node.NewFacts(inv, observed, slices.Collect(maps.Values(m.answers)))
 }
 

@@ -47,3 +47,16 @@ service "nvidia-persistenced" {
   active   = true
   severity = "warn"
 }
+
+# A card or riser that sits badly costs half the lanes, and fails nothing. A warning: some slots
+# are wired for less than their port says.
+check "pcie_link" "gpus_and_nics" {
+  severity = "warn"
+}
+
+# With the default of 512 bytes a NIC of 400 Gb/s waits for memory. It is lost whenever the NIC is
+# reset (nic-configuration-operator of NVIDIA sets the same).
+pcie_device "rails" {
+  devices          = node.rails[*].address
+  max_read_request = 4096
+}

@@ -12,6 +12,7 @@ import (
 	"busbar/internal/confdir"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/plan/sink"
 )
@@ -51,6 +52,8 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.FlowControl.Name():      unknownOf(node.FlowControl),
 	node.DCB.Name():              unknownOf(node.DCB),
 	node.RoCE.Name():             unknownOf(node.RoCE),
+	node.PCIRegisters.Name():     unknownOf(node.PCIRegisters),
+	node.PCILink.Name():          unknownOf(node.PCILink),
 }
 
 // forget makes the answer to q unknown.
@@ -108,6 +111,9 @@ var drifts = map[string]func(*rapid.T, node.Facts) node.Facts{
 	"path":         driftPath,
 	"mount":        driftMount,
 	"inventory":    driftInventory,
+	"registers":    driftRegisters,
+	"PCI link":     driftPCILink,
+	"VFIO":         driftVFIO,
 	"sysctl.d":     lists(node.SysctlFiles, "/etc/sysctl.d/", sysctlLines),
 	"modules-load": lists(node.ModulesLoadFiles, "/etc/modules-load.d/", []string{"nvidia_peermem", "nvidia-peermem", "nv_peer_mem", "mlx5_ib", "# nothing", "gdrdrv"}),
 	"modprobe": lists(node.ModprobeFiles, "/etc/modprobe.d/", []string{
@@ -231,12 +237,13 @@ func driftSigning(t *rapid.T, f node.Facts) node.Facts {
 	return change(f, node.ModuleSigning, "", func(s *node.ModuleSigningState) {
 		s.Enforced = rapid.Bool().Draw(t, "enforced")
 		s.ModulesDisabled = rapid.IntRange(0, 3).Draw(t, "disabled") == 0
+		s.Lockdown = rapid.SampledFrom([]string{"", "none", "none", "integrity", "confidentiality"}).Draw(t, "lockdown")
 	})
 }
 
 var arguments = []string{
 	"iommu=pt", "iommu=nopt", "iommu=off", "iommu.passthrough=1", "iommu.passthrough=0", "intel_iommu=on", "intel_iommu=off", "intel_iommu=on,sm_on",
-	"amd_iommu=on", "amd_iommu=off", "pci=noacs", "pci=noaer,noacs", "module_blacklist=nvidia_peermem", "modprobe.blacklist=nv_peer_mem", "quiet",
+	"amd_iommu=on", "amd_iommu=off", "pci=pcie_bus_perf", "pci=disable_acs_redir=15:01.0;37:01.0", "pci=noacs", "pci=noaer,noacs", "module_blacklist=nvidia_peermem", "modprobe.blacklist=nv_peer_mem", "quiet",
 	"numa_balancing=disable", "--", "init=/bin/sh",
 }
 
@@ -440,6 +447,72 @@ func driftPath(t *rapid.T, f node.Facts) node.Facts {
 	return change(f, node.Path, p, func(s *node.PathState) {
 		*s = rapid.SampledFrom([]node.PathState{{}, {Exists: true, Type: "character-device", Mode: "0666"}, {Exists: true, Type: "file", Mode: "0644"}, {Exists: true, Type: "symlink"}}).Draw(t, "state")
 	})
+}
+
+// driftRegisters changes what a function's registers hold, or what can be read of them.
+func driftRegisters(t *rapid.T, f node.Facts) node.Facts {
+	addresses := keys(f, node.PCIRegisters.Name())
+	if len(addresses) == 0 {
+		return f
+	}
+	address := rapid.SampledFrom(addresses).Draw(t, "function")
+	return change(f, node.PCIRegisters, address, func(s *node.PCIRegisterState) {
+		acs, _ := s.ACS.Get()
+		express, _ := s.Express.Get()
+		switch rapid.SampledFrom([]string{"ACS", "no ACS", "read request", "ordering", "conventional", "half unread", "unread"}).Draw(t, "what") {
+		case "ACS":
+			acs.Enabled = acs.Supported & pciregs.ACSBits(rapid.IntRange(0, 0x7f).Draw(t, "functions"))
+			s.ACS = node.Known(acs, s.ACS.Source())
+		case "no ACS":
+			s.ACS = node.Known(pciregs.ACS{}, s.ACS.Source())
+		case "read request":
+			express.MaxReadRequest = rapid.SampledFrom([]int{128, 256, 512, 1024, 2048, 4096}).Draw(t, "bytes")
+			s.Express = node.Known(express, s.Express.Source())
+		case "ordering":
+			express.RelaxedOrdering = !express.RelaxedOrdering
+			s.Express = node.Known(express, s.Express.Source())
+		case "conventional":
+			s.Express, s.ACS = node.Known(pciregs.Express{}, s.Express.Source()), node.Known(pciregs.ACS{}, s.ACS.Source())
+		case "half unread":
+			s.ACS = node.Unknown[pciregs.ACS](unread, s.ACS.Source())
+		case "unread":
+			s.Express, s.ACS = node.Unknown[pciregs.Express](unread, s.Express.Source()), node.Unknown[pciregs.ACS](unread, s.ACS.Source())
+		}
+	})
+}
+
+func driftPCILink(t *rapid.T, f node.Facts) node.Facts {
+	addresses := keys(f, node.PCILink.Name())
+	if len(addresses) == 0 {
+		return f
+	}
+	address := rapid.SampledFrom(addresses).Draw(t, "function")
+	return change(f, node.PCILink, address, func(s *node.PCILinkState) {
+		link := pciregs.Link{SpeedGTs: rapid.SampledFrom([]float64{2.5, 8, 16, 32, 64}).Draw(t, "speed"), Width: rapid.SampledFrom([]int{1, 8, 16}).Draw(t, "width")}
+		switch rapid.SampledFrom([]string{"now", "best", "none", "unread"}).Draw(t, "what") {
+		case "now":
+			s.Current = node.Known(link, s.Current.Source())
+		case "best":
+			s.Max = node.Known(link, s.Max.Source())
+		case "none":
+			s.Current = node.Unsupported[pciregs.Link]("no link is up", s.Current.Source())
+		case "unread":
+			s.Max = node.Unknown[pciregs.Link](unread, s.Max.Source())
+		}
+	})
+}
+
+// driftVFIO hands a function to a guest.
+func driftVFIO(t *rapid.T, f node.Facts) node.Facts {
+	inv := f.Inventory
+	functions, ok := inv.PCI.Get()
+	if !ok || len(functions) == 0 {
+		return f
+	}
+	functions = slices.Clone(functions)
+	functions[rapid.IntRange(0, len(functions)-1).Draw(t, "function")].Driver = "vfio-pci"
+	inv.PCI = node.Known(functions, inv.PCI.Source())
+	return f.WithInventory(inv)
 }
 
 // markerDir holds the marker. Where it stands the directory can be written, else it could

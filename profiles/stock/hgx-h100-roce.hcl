@@ -1,9 +1,8 @@
 # Eight H100 SXM5 on an HGX board with four NVSwitches, whose rails (ConnectX-7 or BlueField-3)
-# are on Ethernet. A four-GPU board has the same GPU id and no NVSwitch; a node with rails on
-# InfiniBand is another kind.
+# are on Ethernet. A four-GPU board has the same GPU id and no NVSwitch.
 profile {
   description = "HGX H100, eight GPUs, RoCE rails"
-  extends     = ["bare-metal"]
+  extends     = ["hgx"]
   match = (contains(node.pci_ids, "10de:2330") && node.nvswitch && !node.virtual
     && anytrue([for n in node.nics : n.link_layer == "Ethernet" if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)])
   && !anytrue([for n in node.nics : n.link_layer == "InfiniBand" if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)]))
@@ -24,48 +23,6 @@ variable "lossless" {
     condition     = alltrue([for n in [var.lossless.dscp, var.lossless.cnp_dscp] : n >= 0 && n < 64])
     error_message = "A DSCP is a number from 0 to 63."
   }
-}
-
-# Seven GPUs still run: jobs that ask for eight wait, others lose a rail.
-check "gpus" "all" {
-  count = 8
-}
-
-# Routes the NVSwitches. Without it CUDA answers 802, "system not yet initialized", in every
-# new process (NVIDIA's fabric manager guide).
-service "nvidia-fabricmanager" {
-  enabled = true
-  active  = true
-  when    = node.nvswitch
-}
-
-# Makes the NICs' RDMA devices. rdma-core's udev rules load it at boot.
-kernel_module "mlx5_ib" {
-  state = "loaded"
-  boot  = "unmanaged"
-}
-
-# Lets the NICs read GPU memory (GPUDirect RDMA). Without it NCCL copies through host memory and
-# says so only in its debug log. The module is often lost, by a driver upgrade or a restart of
-# the RDMA stack, and seldom missing. Where jobs use dma-buf alone: drop = true.
-kernel_module "nvidia_peermem" {
-  state = "loaded"
-}
-
-# Its predecessor registers under the same name in ib_core; whichever comes second fails.
-kernel_module "nv_peer_mem" {
-  state = "unloaded"
-  boot  = "unmanaged" # its init script loads it, whatever modprobe.d says
-}
-
-service "nv_peer_mem" {
-  enabled = false
-  active  = false
-}
-
-# What verbs programs open. Without rdma_cm NCCL falls back to TCP without a word.
-check "device_nodes" "rdma" {
-  paths = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]
 }
 
 # A fabric that drops one packet of RoCE has everything behind it sent again. Rails whose GPU is

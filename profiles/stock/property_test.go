@@ -63,8 +63,11 @@ func TestConvergence(t *testing.T) {
 			t.Run(name+"/"+recording, func(t *testing.T) {
 				f := recorded(t, recording)
 				converges(t, p, f)
+				of := map[string]int{}
 				for _, q := range planner().Queries(blocks(t, p, f.Inventory), f.Inventory) {
-					knowsLess(t, p, f, q)
+					if of[q.Kind]++; of[q.Kind] <= 8 { // one port is like another
+						knowsLess(t, p, f, q)
+					}
 				}
 			})
 		}
@@ -276,7 +279,21 @@ func TestExamples(t *testing.T) {
 		// notOK are the findings other than ok and skipped: status, severity, address, id.
 		notOK []string
 	}{
-		{recording: "epyc-pcie", profile: "baseline"},
+		{recording: "epyc-pcie", profile: "pcie-gpu", exit: plan.ExitDrift, notOK: []string{
+			"drift error iommu boot_args.next_boot",
+			"drift error iommu iommu.translated",
+			"drift error limits.rdma limits.login",
+			"drift error limits.rdma limits.login",
+			"drift error limits.rdma limits.process",
+			"drift error limits.rdma limits.process",
+			"drift error limits.rdma limits.unit",
+			"drift error limits.rdma limits.unit",
+			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
+			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
+			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
+			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
+			`drift error sysctl["kernel.numa_balancing"] sysctl.boot`,
+		}},
 		{recording: "hgx-h100", profile: "hgx-h100-roce"},
 		{recording: "vm-guest-2gpu", profile: "vm-guest", notOK: []string{
 			`unknown warn sysctl["kernel.numa_balancing"] sysctl.running`,
@@ -292,6 +309,8 @@ func TestExamples(t *testing.T) {
 			"drift warn nccl nccl.mistyped_key",
 			"drift error nccl nccl.quoted_integer",
 			"drift error nccl nccl.setting",
+			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
+			"drift error pcie_device.rails pcie_device.max_read_request",
 			"drift error roce.rails roce.dscp_map",
 			"drift error roce.rails roce.dscp_map",
 			"drift error roce.rails roce.mtu",

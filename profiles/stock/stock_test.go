@@ -66,6 +66,10 @@ func TestOtherNodes(t *testing.T) {
 	gpu, nvswitch := function("0000:19:00.0", "10de", "2330", "030200"), function("0000:83:00.0", "10de", "22a3", "068000")
 	nic := function("0000:1a:00.0", "15b3", "1021", "020000")
 	spare := function("0000:01:00.0", "14e4", "165f", "020000")
+	a100, a100Switch, l40s := function("0000:07:00.0", "10de", "20b2", "030200"), function("0000:c4:00.0", "10de", "1af1", "068000"), function("0000:02:00.0", "10de", "26b9", "030200")
+	connectx6 := function(nic.Address, "15b3", "101b", "020000")
+	storage := function("0000:29:00.0", "15b3", "1021", "020000")
+	files := node.Netdev{Name: "enp41s0np0", Type: node.ARPHardwareEthernet, PCI: storage.Address, Port: 1}
 	ethernet := node.Netdev{Name: "enp26s0np0", Type: node.ARPHardwareEthernet, PCI: nic.Address, Port: 1}
 	infiniband := node.Netdev{Name: "ibp26s0", Type: node.ARPHardwareInfiniBand, PCI: nic.Address, Port: 1}
 	front := node.Netdev{Name: "eno1", Type: node.ARPHardwareEthernet, PCI: spare.Address, Port: 1}
@@ -85,7 +89,14 @@ func TestOtherNodes(t *testing.T) {
 		want string // empty: cannot be told
 	}{
 		{"RoCE", known("none", []node.Netdev{ethernet}, gpu, nic, nvswitch), "hgx-h100-roce"},
-		{"InfiniBand with Ethernet in front", known("none", []node.Netdev{front, infiniband}, spare, gpu, nic, nvswitch), "baseline"},
+		{"InfiniBand with Ethernet in front", known("none", []node.Netdev{front, infiniband}, spare, gpu, nic, nvswitch), "hgx-h100-ib"},
+		{"InfiniBand with storage on Ethernet", known("none", []node.Netdev{files, infiniband}, storage, gpu, nic, nvswitch), "hgx-h100-ib"},
+		{"A100 on RoCE", known("none", []node.Netdev{ethernet}, a100, connectx6, a100Switch), "hgx-a100-roce"},
+		{"A100 on InfiniBand", known("none", []node.Netdev{infiniband}, a100, connectx6, a100Switch), "baseline"},
+		{"four A100 without NVSwitch", known("none", []node.Netdev{ethernet}, a100, connectx6), "baseline"},
+		{"GPUs on cards", known("none", []node.Netdev{front}, l40s, spare), "pcie-gpu"},
+		{"GPUs on cards, NIC without driver", known("none", nil, l40s, nic), "pcie-gpu"},
+		{"GPUs on cards in a virtual machine", known("kvm", nil, l40s), "vm-guest"},
 		{"four GPUs without NVSwitch", known("none", []node.Netdev{ethernet}, gpu, nic), "baseline"},
 		{"no ConnectX-7", known("none", []node.Netdev{front}, spare, gpu, nvswitch), "baseline"},
 		{"whole board in a virtual machine", known("kvm", []node.Netdev{ethernet}, gpu, nic, nvswitch), "vm-guest"},

@@ -1,0 +1,8 @@
+# Eight H100 SXM5 on an HGX board with four NVSwitches, and an InfiniBand port on a ConnectX-7 or
+# BlueField-3. Other ports of such NICs may be on Ethernet, for storage.
+profile {
+  description = "HGX H100, eight GPUs, InfiniBand rails"
+  extends     = ["hgx"]
+  match = (contains(node.pci_ids, "10de:2330") && node.nvswitch && !node.virtual
+  && anytrue([for n in node.nics : n.link_layer == "InfiniBand" if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)]))
+}

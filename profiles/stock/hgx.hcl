@@ -1,0 +1,60 @@
+# Eight GPUs on an HGX board with NVSwitches, each with a rail beside it. It has no match: GPUs and
+# rails tell the profiles that extend it apart.
+profile {
+  description = "HGX, eight GPUs and rails of any kind"
+  extends     = ["bare-metal"]
+}
+
+# Seven GPUs still run: jobs that ask for eight wait, others lose a rail.
+check "gpus" "all" {
+  count = 8
+}
+
+# These boards have no slot that is wired for less than it says.
+check "pcie_link" "gpus_and_nics" {
+  severity = "error"
+}
+
+# With an IOMMU the kernel has every port redirect traffic between peers, in passthrough too: NIC and
+# GPU below one switch then talk through the processor, slowly or not at all (NCCL's
+# troubleshooting guide, "PCI access control").
+pcie_acs "gpu_paths" {
+  redirect = "off"
+}
+
+# Routes the NVSwitches. Without it CUDA answers 802, "system not yet initialized", in every
+# new process (NVIDIA's fabric manager guide).
+service "nvidia-fabricmanager" {
+  enabled = true
+  active  = true
+  when    = node.nvswitch
+}
+
+# Makes the NICs' RDMA devices. rdma-core's udev rules load it at boot.
+kernel_module "mlx5_ib" {
+  state = "loaded"
+  boot  = "unmanaged"
+}
+
+# Lets the NICs read GPU memory (GPUDirect RDMA). Without it NCCL copies through host memory and
+# says so only in its debug log. The module is often lost, by a driver upgrade or a restart of
+# the RDMA stack, and seldom missing. Where jobs use dma-buf alone: drop = true.
+kernel_module "nvidia_peermem" {
+  state = "loaded"
+}
+
+# Its predecessor registers under the same name in ib_core; whichever comes second fails.
+kernel_module "nv_peer_mem" {
+  state = "unloaded"
+  boot  = "unmanaged" # its init script loads it, whatever modprobe.d says
+}
+
+service "nv_peer_mem" {
+  enabled = false
+  active  = false
+}
+
+# What verbs programs open. Without rdma_cm NCCL falls back to TCP without a word.
+check "device_nodes" "rdma" {
+  paths = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]
+}
