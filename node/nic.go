@@ -3,9 +3,11 @@ package node
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
@@ -72,6 +74,8 @@ func (inv Inventory) BondOf(netdev string) string {
 type LinkState struct {
 	// Netdev is the network device's name.
 	Netdev string `json:"netdev"`
+	// MAC address, XX:XX:XX:XX:XX:XX in lower case.
+	MAC Value[string] `json:"mac,omitzero"`
 	// MTU in bytes. RoCE fits an InfiniBand MTU of 4096 into 4192 and more.
 	MTU Value[int] `json:"mtu,omitzero"`
 	// Up: administratively up.
@@ -198,6 +202,38 @@ type RDMAPortState struct {
 	HCAType Value[string] `json:"hca_type,omitzero"`
 	// NodeGUID identifies the device: four groups of four hex digits.
 	NodeGUID Value[string] `json:"node_guid,omitzero"`
+}
+
+// RDMARate is RDMAPortState.Rate taken apart.
+type RDMARate struct {
+	// Mbps is the rate in Mbit/s.
+	Mbps int
+	// Width is how many lanes the link has.
+	Width int
+	// Speed of a lane as InfiniBand names it: NDR, HDR, EDR ... It is SDR, or empty on older kernels, also where the kernel
+	// does not know the speed.
+	Speed string
+}
+
+// rdmaRate is what rate_show in drivers/infiniband/core/sysfs.c writes.
+var rdmaRate = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{1,7})(\.5)? Gb/sec \(([0-9]{1,3})X ?([A-Z0-9]*)\)$`)
+})
+
+// ParseRDMARate reads what RDMAPortState.Rate holds, "400 Gb/sec (4X NDR)"; false where it is something else.
+func ParseRDMARate(text string) (RDMARate, bool) {
+	m := rdmaRate().FindStringSubmatch(text)
+	if m == nil {
+		return RDMARate{}, false
+	}
+	// The expression lets only digits through, few enough for an int.
+	whole, _ := strconv.Atoi(m[1])
+	width, _ := strconv.Atoi(m[3])
+	r := RDMARate{Mbps: 1000 * whole, Width: width, Speed: m[4]}
+	if m[2] != "" {
+		r.Mbps += 500
+	}
+	return r, true
 }
 
 // The types of GIDs (drivers/infiniband/core/cache.c).

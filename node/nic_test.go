@@ -32,3 +32,31 @@ func TestGIDAddress(t *testing.T) {
 		}
 	}
 }
+
+func TestParseRDMARate(t *testing.T) {
+	for text, want := range map[string]node.RDMARate{
+		"400 Gb/sec (4X NDR)":  {Mbps: 400_000, Width: 4, Speed: "NDR"},
+		"2.5 Gb/sec (1X SDR)":  {Mbps: 2500, Width: 1, Speed: "SDR"},
+		"10 Gb/sec (4X)":       {Mbps: 10_000, Width: 4},
+		"40 Gb/sec (4X FDR10)": {Mbps: 40_000, Width: 4, Speed: "FDR10"},
+	} {
+		if got, ok := node.ParseRDMARate(text); !ok || got != want {
+			t.Errorf("%q: %+v %t", text, got, ok)
+		}
+	}
+	for _, bad := range []string{"", "400", "400 Gb/sec", "-1 Gb/sec (4X NDR)", "400 Gb/sec (4X NDR) ", "99999999999999999999 Gb/sec (4X NDR)", "2.25 Gb/sec (1X)"} {
+		if got, ok := node.ParseRDMARate(bad); ok {
+			t.Errorf("%q: %+v", bad, got)
+		}
+	}
+}
+
+func FuzzParseRDMARate(f *testing.F) {
+	f.Add("400 Gb/sec (4X NDR)")
+	f.Add("2.5 Gb/sec (1X)")
+	f.Fuzz(func(t *testing.T, text string) {
+		if r, ok := node.ParseRDMARate(text); ok && (r.Mbps < 0 || r.Width < 0 || r.Mbps%500 != 0) {
+			t.Errorf("%q: %+v", text, r)
+		}
+	})
+}

@@ -139,7 +139,7 @@ func answers() []node.Answer {
 			Firmware: known("28.41.1000"), BoardID: node.Unsupported[string]("the driver shows none", at("/sys")), HCAType: known("MT4129"), NodeGUID: known("0000:0000:0000:0001"),
 		}, node.Source{Call: "netlink"})),
 		node.Link.Answer("0000:1b:00.0", node.Known(node.LinkState{
-			Netdev: "eth0", MTU: known(9000), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
+			Netdev: "eth0", MAC: known("02:00:00:00:00:01"), MTU: known(9000), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
 			Driver: known("mlx5_core"), Firmware: known("28.41.1000 (MT_0000000838)"),
 		}, at("/sys/class/net/eth0"))),
 		node.FlowControl.Answer("0000:1b:00.0/2", node.Known(node.FlowControlState{

@@ -131,10 +131,11 @@ func (d drivers) link(key string) node.Value[node.LinkState] {
 		dir := p.class()
 		info := d.driver(p.netdev)
 		return node.Known(node.LinkState{
-			Netdev: p.netdev, MTU: d.numberValue(dir + "/mtu"), Up: d.up(dir + "/flags"), Carrier: d.carrier(dir + "/carrier"), OperState: d.attributeValue(dir + "/operstate"),
-			Speed:    d.speed(dir + "/speed"),
-			Driver:   mapValue(info, func(i ethtool.Driver) string { return i.Name }),
-			Firmware: mapValue(info, func(i ethtool.Driver) string { return i.Firmware }),
+			Netdev: p.netdev, MAC: d.attributeValue(dir + "/address"), MTU: d.numberValue(dir + "/mtu"), Up: d.up(dir + "/flags"), Carrier: d.carrier(dir + "/carrier"),
+			OperState: d.attributeValue(dir + "/operstate"),
+			Speed:     d.speed(dir + "/speed"),
+			Driver:    mapValue(info, func(i ethtool.Driver) string { return i.Name }),
+			Firmware:  mapValue(info, func(i ethtool.Driver) string { return i.Firmware }),
 		}, node.Source{Path: dir})
 	})
 }

@@ -24,7 +24,7 @@ const rail = "0000:17:00.0"
 // railTree is an mlx5 NIC with network device eth0, up at 400 Gbit/s.
 func railTree(more map[string]string) map[string]string {
 	m := pciTree(function{above: "pci0000:15/0000:15:01.0", address: rail, ids: "15b3 1021 15b3 0023 020000", driver: "mlx5_core"})
-	maps.Copy(m, netTree("eth0", "1", "../../../"+rail, map[string]string{"mtu": "9000\n", "carrier": "1\n", "operstate": "up\n", "speed": "400000\n"}))
+	maps.Copy(m, netTree("eth0", "1", "../../../"+rail, map[string]string{"address": "02:00:00:00:00:01\n", "mtu": "9000\n", "carrier": "1\n", "operstate": "up\n", "speed": "400000\n"}))
 	maps.Copy(m, more)
 	return m
 }
@@ -80,7 +80,7 @@ func TestLink(t *testing.T) {
 	v := driversOf(t, railTree(nil), nil, ioctlReplies{0x03: info}).link(rail)
 	yes := node.Known[string]
 	known(t, v, node.LinkState{
-		Netdev: "eth0", MTU: node.Known(9000, node.Source{}), Up: node.Known(true, node.Source{}), Carrier: node.Known(true, node.Source{}), OperState: yes("up", node.Source{}),
+		Netdev: "eth0", MAC: yes("02:00:00:00:00:01", node.Source{}), MTU: node.Known(9000, node.Source{}), Up: node.Known(true, node.Source{}), Carrier: node.Known(true, node.Source{}), OperState: yes("up", node.Source{}),
 		Speed: node.Known(400_000, node.Source{}), Driver: yes("mlx5_core", node.Source{}), Firmware: yes("28.39.1002 (MT_0000000838)", node.Source{}),
 	})
 	if s := v.Source().Path; s != "/sys/class/net/eth0" {
