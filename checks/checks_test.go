@@ -1,6 +1,7 @@
 package checks_test
 
 import (
+	"strings"
 	"testing"
 
 	"busbar/checks"
@@ -38,6 +39,17 @@ func service(name, load, limits string, running bool) []node.Answer {
 
 const proc = "Limit                     Soft Limit           Hard Limit           Units     \n" +
 	"Max locked memory         8388608              8388608              bytes     \n"
+
+// notOK are the lines of a summary without those that are ok.
+func notOK(summary string) string {
+	var left []string
+	for line := range strings.Lines(summary) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "ok ") {
+			left = append(left, line)
+		}
+	}
+	return strings.Join(left, "")
+}
 
 func TestChecks(t *testing.T) {
 	memlock := `check "memlock" "all" { services = ["slurmd"] }`

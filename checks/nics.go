@@ -1,0 +1,199 @@
+package checks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// nicsAttribute says which NIC ports a check judges.
+func nicsAttribute() plan.Attribute {
+	return plan.Attribute{
+		Name: "nics", Type: cty.List(cty.Object(map[string]cty.Type{"address": cty.String, "port": cty.Number})),
+		Example: "selector.rails", Doc: "The ports of NICs to judge, elements of node.nics. Left out, node.rails.",
+	}
+}
+
+// port is a NIC port that a check judges.
+type port struct {
+	node.NIC
+	// key of its RDMA port in node.RDMAPort, DEVICE/PORT.
+	key node.Value[string]
+}
+
+// name is how findings call the port: by its RDMA port and its address.
+func (p port) name() string {
+	if key, ok := p.key.Get(); ok {
+		return fmt.Sprintf("%s (%s)", key, p)
+	}
+	return "NIC " + p.String()
+}
+
+// netdev is the name of the port's network device, or words for it.
+func (p port) netdev() string {
+	if name, ok := p.Netdev.Get(); ok {
+		return name
+	}
+	return "its network device"
+}
+
+// finding begins one about the port.
+func (p port) finding(id string) plan.Finding {
+	return plan.Finding{ID: id, Target: p.String(), Status: plan.OK}
+}
+
+// unread is the finding about something of a port that could not be read.
+func unread[T any](p port, id, what string, v node.Value[T]) plan.Finding {
+	f := plan.Unread(id, fmt.Sprintf("%s of %s", what, p.name()), v)
+	f.Target = p.String()
+	return f
+}
+
+// rdma is what the driver says of the port's RDMA port.
+func (p port) rdma(facts node.Facts) node.Value[node.RDMAPortState] {
+	key, ok := p.key.Get()
+	if !ok {
+		return node.UnknownLike[node.RDMAPortState](p.key)
+	}
+	return node.RDMAPort.Get(facts, key)
+}
+
+// link is the link of the port.
+func (p port) link(facts node.Facts) node.Value[node.LinkState] {
+	return node.Link.Get(facts, p.String())
+}
+
+// queries asks about the ports that a check judges.
+func queries(b plan.Block, inv node.Inventory, kinds ...interface{ Query(key string) node.Query }) []node.Query {
+	ports, _, _ := portsOf(b, inv)
+	var asked []node.Query
+	for _, p := range ports {
+		for _, kind := range kinds {
+			key, ok := p.String(), true
+			if kind == node.RDMAPort {
+				key, ok = p.key.Get()
+			}
+			if ok {
+				asked = append(asked, kind.Query(key))
+			}
+		}
+	}
+	return asked
+}
+
+// survey begins the assessment of a check: the ports that it judges, those that are not there and that there are none
+// told already.
+func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
+	id := b.Type + ".nics"
+	if _, withheld := b.IsWithheld("nics", ""); withheld {
+		return nil, a
+	}
+	if facts.Inventory.RootDirectory {
+		return nil, plan.Assessment{Findings: []plan.Finding{{ID: id, Target: "nics", Status: plan.Skipped, Summary: "hardware is not judged (--root)"}}}
+	}
+	ports, missing, all := portsOf(b, facts.Inventory)
+	if !all.IsKnown() {
+		return nil, plan.Assessment{Findings: []plan.Finding{plan.Unread(id, "which NICs to judge", all)}}
+	}
+	for _, name := range missing {
+		a.Findings = append(a.Findings, plan.Finding{
+			ID: id, Target: name, Status: plan.Drift, Want: "on the PCI bus", Found: "absent", Source: all.Source(),
+			Summary: "NIC " + name + " is not on the PCI bus", Fix: "look for its slot in the BMC's log, and for the port's number in node.nics",
+		})
+	}
+	if len(ports) == 0 && len(missing) == 0 {
+		a.Findings = append(a.Findings, plan.Finding{
+			ID: id, Target: "nics", Status: plan.Drift, Want: "1 or more NICs", Found: "none", Source: all.Source(), Summary: "there is no NIC to judge",
+			Fix: "say in nics which NICs are meant, where none is at PXB or nearer to a GPU",
+		})
+	}
+	return ports, a
+}
+
+// portsOf are the ports that a block names, and the names of those that are on no PCI bus. all is
+// unknown where it is unknown which they are.
+func portsOf(b plan.Block, inv node.Inventory) (ports []port, missing []string, all node.Value[[]node.NIC]) {
+	v := b.Attributes["nics"]
+	if v == cty.NilVal || v.IsNull() {
+		all = inv.Rails()
+		nics, _ := all.Get()
+		for _, n := range nics {
+			ports = append(ports, port{n, rdmaKey(inv, n)})
+		}
+		return ports, nil, all
+	}
+	all = inv.NICs()
+	nics, ok := all.Get()
+	if !ok {
+		return nil, nil, all
+	}
+	for _, element := range v.AsValueSlice() {
+		number, _ := element.GetAttr("port").AsBigFloat().Int64()
+		wanted := node.NIC{Address: element.GetAttr("address").AsString(), Port: int(number)}.String()
+		at := slices.IndexFunc(nics, func(n node.NIC) bool { return n.String() == wanted })
+		if at < 0 {
+			missing = append(missing, wanted)
+			continue
+		}
+		ports = append(ports, port{nics[at], rdmaKey(inv, nics[at])})
+	}
+	return ports, missing, all
+}
+
+// rdmaKey is the RDMA port of a NIC port as DEVICE/PORT: that of the same number on its PCI function, else that which has its
+// network device or one that stands on it (a bond, rxe).
+func rdmaKey(inv node.Inventory, n node.NIC) node.Value[string] {
+	name, ok := n.RDMA.Get()
+	if !ok {
+		return n.RDMA
+	}
+	netdev, hasNetdev := n.Netdev.Get()
+	devices, _ := inv.RDMA.Get() // known where a NIC has one
+	for _, d := range devices {
+		for _, p := range d.Ports {
+			own := d.PCI == n.Address && p.Port == n.Port
+			above := hasNetdev && (p.Netdev == netdev || slices.Contains(lowerOf(inv, p.Netdev), netdev))
+			if d.Name == name && (own || above) {
+				return node.Known(fmt.Sprintf("%s/%d", name, p.Port), n.RDMA.Source())
+			}
+		}
+	}
+	return node.Unknown[string](fmt.Sprintf("RDMA device %s shows no port of the NIC", name), n.RDMA.Source())
+}
+
+// lowerOf are the network devices that one stands on.
+func lowerOf(inv node.Inventory, netdev string) []string {
+	netdevs, _ := inv.Netdevs.Get()
+	for _, d := range netdevs {
+		if d.Name == netdev {
+			return d.Lower
+		}
+	}
+	return nil
+}
+
+// The link layers.
+const (
+	ethernet   = "Ethernet"
+	infiniBand = "InfiniBand"
+)
+
+// wrongLayer is the finding that a port has another link layer than a check is about.
+func wrongLayer(p port, id, want, have string, source node.Source) plan.Finding {
+	f := p.finding(id)
+	f.Status, f.Want, f.Found, f.Source = plan.Drift, want, have, source
+	f.Summary = fmt.Sprintf("%s is %s, %s is wanted", p.name(), have, want)
+	f.Fix = fmt.Sprintf("set LINK_TYPE_P%d of the adapter's firmware (mlxconfig or mstconfig) and reboot, or name other NICs", p.Port)
+	return f
+}
+
+// gigabits writes Mbit/s as Gbit/s.
+func gigabits(mbps int) string {
+	text := fmt.Sprintf("%.3f", float64(mbps)/1000)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " Gbit/s"
+}

@@ -1,0 +1,282 @@
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// RDMAPort is check "rdma_port": state, rate, link layer and firmware of the RDMA ports of NICs.
+type RDMAPort struct{}
+
+var _ plan.Validator = RDMAPort{}
+
+// Spec of check "rdma_port".
+func (RDMAPort) Spec() plan.Spec {
+	low := int64(1)
+	return plan.Spec{
+		Name: "rdma_port", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
+		Doc: "The RDMA ports of NICs: ACTIVE and LinkUp, fast, and with firmware that is new enough.",
+		Attributes: []plan.Attribute{
+			nicsAttribute(),
+			{Name: "count", Type: cty.Number, Min: &low, Example: "8", Doc: "How many ports nics must have. Left out, at least one."},
+			{Name: "link_layer", Type: cty.String, Enum: []string{ethernet, infiniBand}, Example: `"Ethernet"`, Doc: "The link layer that all must have. Left out, it is not judged."},
+			{Name: "rate", Type: cty.Number, Min: &low, Example: "400", Doc: "Gbit/s that each must have at least. Left out, all must be as fast as the fastest."},
+			{Name: "firmware", Type: cty.String, Example: `"28.39.1002"`, Doc: "The oldest firmware version that will do: numbers with dots between."},
+			{Name: "board_firmware", Type: cty.Map(cty.String), Example: `{ MT_0000000838 = "28.39.1002" }`, Doc: "The same for boards by their id (/sys/class/infiniband/DEVICE/board_id), instead of firmware."},
+		},
+	}
+}
+
+type rdmaPort struct {
+	Count         *int64            `cty:"count"`
+	LinkLayer     *string           `cty:"link_layer"`
+	Rate          *int64            `cty:"rate"`
+	Firmware      *string           `cty:"firmware"`
+	BoardFirmware map[string]string `cty:"board_firmware"`
+}
+
+// Validate finds firmware versions that are none.
+func (RDMAPort) Validate(b plan.Block) []plan.Problem {
+	var c rdmaPort
+	if err := b.Decode(&c); err != nil {
+		return problem(err)
+	}
+	var problems []plan.Problem
+	check := func(version, attribute, key string) {
+		if _, err := versionNumbers(version); err != nil {
+			problems = append(problems, plan.Problem{Attribute: attribute, Key: key, Summary: "not a firmware version", Detail: err.Error()})
+		}
+	}
+	if c.Firmware != nil {
+		check(*c.Firmware, "firmware", "")
+	}
+	for _, board := range sortedKeys(c.BoardFirmware) {
+		check(c.BoardFirmware[board], "board_firmware", board)
+	}
+	return problems
+}
+
+// Queries are the RDMA ports and their links.
+func (RDMAPort) Queries(b plan.Block, inv node.Inventory) []node.Query {
+	return queries(b, inv, node.RDMAPort, node.Link)
+}
+
+// Assess judges each port.
+func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
+	var c rdmaPort
+	// Decoding was tried when the block was validated.
+	_ = b.Decode(&c)
+	ports, a := survey(b, facts)
+	if c.Count != nil && len(ports) > 0 {
+		a.Findings = append(a.Findings, portCount(ports, *c.Count, facts))
+	}
+	rates := make([]node.Value[node.RDMARate], len(ports))
+	for i, p := range ports {
+		v := p.rdma(facts)
+		state, ok := v.Get()
+		if !ok {
+			a.Findings = append(a.Findings, unread(p, "rdma_port.state", "the RDMA port", v))
+			rates[i] = node.UnknownLike[node.RDMARate](v)
+			continue
+		}
+		rates[i] = rateOf(p, state, facts)
+		a.Findings = append(a.Findings, portState(p, "rdma_port.state", state, v.Source()))
+		if c.LinkLayer != nil {
+			a.Findings = append(a.Findings, portLayer(p, *c.LinkLayer, state.LinkLayer, v.Source()))
+		}
+		a.Findings = append(a.Findings, c.firmware(p, state)...)
+	}
+	if _, withheld := b.IsWithheld("rate", ""); !withheld {
+		a.Findings = append(a.Findings, judgeRates("rdma_port.rate", ports, rates, c.Rate)...)
+	}
+	return a
+}
+
+func portCount(ports []port, want int64, facts node.Facts) plan.Finding {
+	f := plan.Finding{
+		ID: "rdma_port.count", Target: "nics", Status: plan.OK, Source: facts.Inventory.PCI.Source(),
+		Want: strconv.FormatInt(want, 10), Found: strconv.Itoa(len(ports)), Summary: fmt.Sprintf("there are %d NIC ports", len(ports)),
+	}
+	if int64(len(ports)) != want {
+		var names []string
+		for _, p := range ports {
+			names = append(names, p.String())
+		}
+		f.Status, f.Found = plan.Drift, f.Found+": "+strings.Join(names, " ")
+		f.Summary = fmt.Sprintf("%d NIC ports, wanted is %d", len(ports), want)
+	}
+	return f
+}
+
+// portState judges the logical and the physical state of a port.
+func portState(p port, id string, state node.RDMAPortState, source node.Source) plan.Finding {
+	logical, ok := state.State.Get()
+	if !ok {
+		return unread(p, id, "the state", state.State)
+	}
+	physical, ok := state.PhysState.Get()
+	if !ok {
+		return unread(p, id, "the physical state", state.PhysState)
+	}
+	f := p.finding(id)
+	f.Want, f.Found, f.Source = "ACTIVE, LinkUp", logical+", "+physical, source
+	f.Summary = fmt.Sprintf("%s is %s", p.name(), f.Found)
+	if f.Found == f.Want {
+		return f
+	}
+	f.Status = plan.Drift
+	f.Summary += ", wanted is " + f.Want
+	f.Fix = "look at the cable, the transceiver and the switch's port"
+	switch {
+	case state.LinkLayer == infiniBand && physical == "LinkUp":
+		f.Why = "the link is up, and no subnet manager has made the port ACTIVE"
+		f.Fix = noSubnetManager
+	case state.LinkLayer == ethernet && physical == "Disabled":
+		f.Fix = fmt.Sprintf("bring %s up; where it is up and has no carrier: %s", p.netdev(), f.Fix)
+	case physical == "Disabled":
+		f.Fix = "the port is switched off: here or at the switch (ibportstate)"
+	}
+	return f
+}
+
+func portLayer(p port, want, have string, source node.Source) plan.Finding {
+	const id = "rdma_port.link_layer"
+	if have != want {
+		return wrongLayer(p, id, want, have, source)
+	}
+	f := p.finding(id)
+	f.Want, f.Found, f.Source, f.Summary = want, have, source, p.name()+" is "+have
+	return f
+}
+
+// rateOf is the rate of a port. Of an Ethernet port the network device tells: the RDMA port's
+// says 2.5 Gbit/s for what the kernel has no InfiniBand name for.
+func rateOf(p port, state node.RDMAPortState, facts node.Facts) node.Value[node.RDMARate] {
+	if state.LinkLayer == ethernet {
+		v := p.link(facts)
+		link, ok := v.Get()
+		if !ok {
+			return node.UnknownLike[node.RDMARate](v)
+		}
+		mbps, ok := link.Speed.Get()
+		if !ok {
+			return node.UnknownLike[node.RDMARate](link.Speed)
+		}
+		return node.Known(node.RDMARate{Mbps: mbps}, link.Speed.Source())
+	}
+	text, ok := state.Rate.Get()
+	if !ok {
+		return node.UnknownLike[node.RDMARate](state.Rate)
+	}
+	rate, ok := node.ParseRDMARate(text)
+	switch {
+	case !ok:
+		return node.Unknown[node.RDMARate](fmt.Sprintf("%q is no rate", text), state.Rate.Source())
+	case rate.Speed == "" || rate.Speed == "SDR":
+		return node.Unknown[node.RDMARate](fmt.Sprintf("%q is what the kernel writes for SDR and for every speed that it does not know", text), state.Rate.Source())
+	}
+	return node.Known(rate, state.Rate.Source())
+}
+
+// judgeRates holds rates against the wanted one in Gbit/s, or against the fastest where none is.
+func judgeRates(id string, ports []port, rates []node.Value[node.RDMARate], want *int64) []plan.Finding {
+	least, words := 0, "as the fastest of the ports"
+	for _, v := range rates {
+		rate, _ := v.Get()
+		least = max(least, rate.Mbps)
+	}
+	if want != nil {
+		least, words = int(*want)*1000, "at least"
+	}
+	var findings []plan.Finding
+	for i, p := range ports {
+		rate, ok := rates[i].Get()
+		if !ok {
+			findings = append(findings, unread(p, id, "the rate", rates[i]))
+			continue
+		}
+		f := p.finding(id)
+		f.Want, f.Found, f.Source = words+" "+gigabits(least), gigabits(rate.Mbps), rates[i].Source()
+		f.Summary = fmt.Sprintf("%s has %s", p.name(), f.Found)
+		if rate.Mbps < least {
+			f.Status = plan.Drift
+			f.Summary += fmt.Sprintf(", wanted is %s", f.Want)
+			f.Fix = "look at the cable, the transceiver, and the speed that the switch's port is set to"
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// firmware judges the running firmware, if a version is wanted of the board.
+func (c rdmaPort) firmware(p port, state node.RDMAPortState) []plan.Finding {
+	const id = "rdma_port.firmware"
+	want := ""
+	if c.Firmware != nil {
+		want = *c.Firmware
+	}
+	if len(c.BoardFirmware) > 0 {
+		board, ok := state.BoardID.Get()
+		if !ok && !state.BoardID.IsUnsupported() {
+			return []plan.Finding{unread(p, id, "the board id", state.BoardID)}
+		}
+		want = cmp.Or(c.BoardFirmware[board], want)
+	}
+	if want == "" {
+		return nil
+	}
+	have, ok := state.Firmware.Get()
+	if !ok {
+		return []plan.Finding{unread(p, id, "the firmware version", state.Firmware)}
+	}
+	f := p.finding(id)
+	f.Want, f.Found, f.Source = want+" or newer", have, state.Firmware.Source()
+	f.Summary = fmt.Sprintf("%s has firmware %s", p.name(), have)
+	order, err := compareVersions(have, want)
+	switch {
+	case err != nil:
+		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("whether the firmware of %s is new enough is unknown: %v", p.name(), err)
+	case order < 0:
+		f.Status = plan.Drift
+		f.Summary += ", wanted is " + f.Want
+		f.Fix = "update the adapter's firmware (mlxfwmanager or devlink dev flash) and reset it; one that is flashed already counts from its reset on"
+	}
+	return []plan.Finding{f}
+}
+
+// compareVersions compares numbers with dots between, number by number; one that has fewer is
+// older.
+func compareVersions(a, b string) (int, error) {
+	left, err := versionNumbers(a)
+	if err != nil {
+		return 0, err
+	}
+	right, err := versionNumbers(b)
+	if err != nil {
+		return 0, err
+	}
+	return slices.Compare(left, right), nil
+}
+
+func versionNumbers(text string) ([]uint64, error) {
+	var numbers []uint64
+	for part := range strings.SplitSeq(text, ".") {
+		n, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no version: numbers with dots between are", text)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

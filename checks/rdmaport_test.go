@@ -1,0 +1,133 @@
+package checks_test
+
+import (
+	"testing"
+
+	"busbar/checks"
+	"busbar/node"
+	"busbar/plan/plantest"
+)
+
+func TestRDMAPort(t *testing.T) {
+	all := `check "rdma_port" "all" {}`
+	wanted := `check "rdma_port" "all" {
+		count = 2
+		link_layer = "Ethernet"
+		rate = 400
+		firmware = "28.39.1002"
+	}`
+	infiniband := both(func(r *rail) {
+		r.port.LinkLayer, r.port.Rate = "InfiniBand", known("400 Gb/sec (4X NDR)")
+	})
+	plantest.Run(t, checks.All(), []plantest.Case{
+		judge("as wanted", wanted, rails(), `
+			ok rdma_port.count nics (/sys)
+			ok rdma_port.firmware 0000:14:00.0 (/sys)
+			ok rdma_port.firmware 0000:24:00.0 (/sys)
+			ok rdma_port.link_layer 0000:14:00.0 (/sys)
+			ok rdma_port.link_layer 0000:24:00.0 (/sys)
+			ok rdma_port.rate 0000:14:00.0 (/sys)
+			ok rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "mlx5_2/1 (0000:24:00.0) has 400 Gbit/s"),
+		judge("a rail is missing, and firmware is older in its second number", `check "rdma_port" "all" {
+			count = 3
+			firmware = "28.100.0"
+		}`, rails(), `
+			drift rdma_port.count nics (/sys)
+			drift rdma_port.firmware 0000:14:00.0 (/sys)
+			drift rdma_port.firmware 0000:24:00.0 (/sys)
+			ok rdma_port.rate 0000:14:00.0 (/sys)
+			ok rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "2 NIC ports, wanted is 3", "has firmware 28.39.1002, wanted is 28.100.0 or newer"),
+		judge("no cable, switched off", all, rails(func(i int, r *rail) {
+			r.port.State, r.port.PhysState = known("DOWN"), known("Polling")
+			if i == 2 {
+				r.port.PhysState = known("Disabled")
+			}
+			r.link.Speed = node.Unknown[int]("there is no link", node.Source{Path: "/sys/speed"})
+		}), `
+			unknown rdma_port.rate 0000:14:00.0 (/sys/speed)
+			unknown rdma_port.rate 0000:24:00.0 (/sys/speed)
+			drift rdma_port.state 0000:14:00.0 (/sys)
+			drift rdma_port.state 0000:24:00.0 (/sys)
+		`, "mlx5_1/1 (0000:14:00.0) is DOWN, Polling, wanted is ACTIVE, LinkUp\nlook at the cable", "bring eth2 up"),
+		judge("slower than its neighbour", all, rails(second(func(r *rail) { r.link.Speed = known(200_000) })), `
+			ok rdma_port.rate 0000:14:00.0 (/sys)
+			drift rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "has 200 Gbit/s, wanted is as the fastest of the ports 400 Gbit/s"),
+		judge("as slow as its neighbour", `check "rdma_port" "all" { rate = 800 }`, rails(), `
+			drift rdma_port.rate 0000:14:00.0 (/sys)
+			drift rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`),
+		judge("InfiniBand where Ethernet is wanted: the rate is the port's", wanted, rails(infiniband), `
+			ok rdma_port.count nics (/sys)
+			ok rdma_port.firmware 0000:14:00.0 (/sys)
+			ok rdma_port.firmware 0000:24:00.0 (/sys)
+			drift rdma_port.link_layer 0000:14:00.0 (/sys)
+			drift rdma_port.link_layer 0000:24:00.0 (/sys)
+			ok rdma_port.rate 0000:14:00.0 (/sys)
+			ok rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "is InfiniBand, Ethernet is wanted\nset LINK_TYPE_P1"),
+		judge("InfiniBand faster than the kernel knows, and junk", all, rails(infiniband, func(i int, r *rail) {
+			r.port.Rate = known([]string{"", "10 Gb/sec (4X SDR)", "fast"}[i])
+		}), `
+			unknown rdma_port.rate 0000:14:00.0 (/sys)
+			unknown rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "every speed that it does not know", `"fast" is no rate`),
+		judge("firmware of boards, and of one that has no version", `check "rdma_port" "all" {
+			board_firmware = { MT_0000000838 = "28.41.0", MT_2 = "22" }
+			firmware = "1"
+		}`, rails(second(func(r *rail) { r.port.BoardID, r.port.Firmware = lacking[string](), known("") })), `
+			drift rdma_port.firmware 0000:14:00.0 (/sys)
+			unknown rdma_port.firmware 0000:24:00.0 (/sys)
+			ok rdma_port.rate 0000:14:00.0 (/sys)
+			ok rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "wanted is 28.41.0 or newer", `"" is no version`),
+		judge("the live one of several ports is not the first", `check "rdma_port" "all" { nics = [{ address = "0000:24:00.0", port = 3 }] }`, rails(second(func(r *rail) {
+			r.netdev.Port = 3
+			r.device.Ports = []node.RDMADevicePort{{Port: 1}, {Port: 3, Netdev: "eth2"}}
+		})).With(
+			node.RDMAPort.Answer("mlx5_2/1", known(node.RDMAPortState{LinkLayer: "Ethernet", State: known("DOWN"), PhysState: known("Disabled")})),
+			node.Link.Answer("0000:24:00.0/3", known(node.LinkState{Speed: known(400_000)})),
+		), `
+			ok rdma_port.rate 0000:24:00.0/3 (/sys)
+			ok rdma_port.state 0000:24:00.0/3 (/sys)
+		`),
+		judge("no RDMA device", all, rails(both(func(r *rail) { r.device = node.RDMADevice{} })), `
+			unknown rdma_port.rate 0000:14:00.0 (/sys/bus/pci/devices/0000:14:00.0)
+			unknown rdma_port.rate 0000:24:00.0 (/sys/bus/pci/devices/0000:24:00.0)
+			unknown rdma_port.state 0000:14:00.0 (/sys/bus/pci/devices/0000:14:00.0)
+			unknown rdma_port.state 0000:24:00.0 (/sys/bus/pci/devices/0000:24:00.0)
+		`, "the NIC has no RDMA device"),
+		judge("unread", wanted, rails(func(i int, r *rail) {
+			if i == 1 {
+				r.unread[node.RDMAPort.Name()] = true
+				return
+			}
+			r.port = node.RDMAPortState{LinkLayer: "Ethernet", State: denied[string](), Firmware: denied[string]()}
+			r.unread[node.Link.Name()] = true
+		}), `
+			ok rdma_port.count nics (/sys)
+			unknown rdma_port.firmware 0000:24:00.0 (/sys)
+			ok rdma_port.link_layer 0000:24:00.0 (/sys)
+			unknown rdma_port.rate 0000:14:00.0 ()
+			unknown rdma_port.rate 0000:24:00.0 ()
+			unknown rdma_port.state 0000:14:00.0 ()
+			unknown rdma_port.state 0000:24:00.0 (/sys)
+		`, "the RDMA port of mlx5_1/1 (0000:14:00.0) is unknown: not recorded"),
+	})
+}
