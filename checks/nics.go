@@ -56,16 +56,21 @@ func unread[T any](p port, id, what string, v node.Value[T]) plan.Finding {
 
 // rdma is what the driver says of the port's RDMA port.
 func (p port) rdma(facts node.Facts) node.Value[node.RDMAPortState] {
-	key, ok := p.key.Get()
-	if !ok {
-		return node.UnknownLike[node.RDMAPortState](p.key)
-	}
-	return node.RDMAPort.Get(facts, key)
+	return partOf(p.key, func(key string) node.Value[node.RDMAPortState] { return node.RDMAPort.Get(facts, key) })
 }
 
 // link is the link of the port.
 func (p port) link(facts node.Facts) node.Value[node.LinkState] {
 	return node.Link.Get(facts, p.String())
+}
+
+// partOf is a fact inside another one, unknown where that is.
+func partOf[T, U any](v node.Value[T], part func(T) node.Value[U]) node.Value[U] {
+	t, ok := v.Get()
+	if !ok {
+		return node.UnknownLike[U](v)
+	}
+	return part(t)
 }
 
 // queries asks about the ports that a check judges.

@@ -150,7 +150,7 @@ func TestNICs(t *testing.T) {
 	root, none := rails(), rails(both(func(r *rail) { r.pci = r.pci[:5] }))
 	inv := root.Inventory
 	inv.RootDirectory = true
-	for _, name := range []string{"rdma_port"} {
+	for _, name := range []string{"gid", "rdma_port"} {
 		block := `check "` + name + `" "all" {}`
 		plantest.Run(t, checks.All(), []plantest.Case{
 			judge(name+": nothing known", block, plantest.Node(), "unknown "+name+".nics  ()"),

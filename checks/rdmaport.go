@@ -162,29 +162,21 @@ func portLayer(p port, want, have string, source node.Source) plan.Finding {
 // says 2.5 Gbit/s for what the kernel has no InfiniBand name for.
 func rateOf(p port, state node.RDMAPortState, facts node.Facts) node.Value[node.RDMARate] {
 	if state.LinkLayer == ethernet {
-		v := p.link(facts)
-		link, ok := v.Get()
-		if !ok {
-			return node.UnknownLike[node.RDMARate](v)
+		speed := partOf(p.link(facts), func(l node.LinkState) node.Value[int] { return l.Speed })
+		return partOf(speed, func(mbps int) node.Value[node.RDMARate] {
+			return node.Known(node.RDMARate{Mbps: mbps}, speed.Source())
+		})
+	}
+	return partOf(state.Rate, func(text string) node.Value[node.RDMARate] {
+		rate, ok := node.ParseRDMARate(text)
+		switch {
+		case !ok:
+			return node.Unknown[node.RDMARate](fmt.Sprintf("%q is no rate", text), state.Rate.Source())
+		case rate.Speed == "" || rate.Speed == "SDR":
+			return node.Unknown[node.RDMARate](fmt.Sprintf("%q is what the kernel writes for SDR and for every speed that it does not know", text), state.Rate.Source())
 		}
-		mbps, ok := link.Speed.Get()
-		if !ok {
-			return node.UnknownLike[node.RDMARate](link.Speed)
-		}
-		return node.Known(node.RDMARate{Mbps: mbps}, link.Speed.Source())
-	}
-	text, ok := state.Rate.Get()
-	if !ok {
-		return node.UnknownLike[node.RDMARate](state.Rate)
-	}
-	rate, ok := node.ParseRDMARate(text)
-	switch {
-	case !ok:
-		return node.Unknown[node.RDMARate](fmt.Sprintf("%q is no rate", text), state.Rate.Source())
-	case rate.Speed == "" || rate.Speed == "SDR":
-		return node.Unknown[node.RDMARate](fmt.Sprintf("%q is what the kernel writes for SDR and for every speed that it does not know", text), state.Rate.Source())
-	}
-	return node.Known(rate, state.Rate.Source())
+		return node.Known(rate, state.Rate.Source())
+	})
 }
 
 // judgeRates holds rates against the wanted one in Gbit/s, or against the fastest where none is.
