@@ -2,6 +2,7 @@ package checks_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"busbar/checks"
@@ -145,12 +146,17 @@ func judge(name, blocks string, facts node.Facts, want string, says ...string) p
 	return plantest.Case{Name: name, Blocks: blocks, Facts: facts, Want: want, After: notOK(want), Says: says}
 }
 
+// fill puts values into a template: name, value, name, value ...
+func fill(template string, values ...string) string {
+	return strings.NewReplacer(values...).Replace(template)
+}
+
 // TestNICs: which NICs checks judge, and that none passes where it is unknown what they are.
 func TestNICs(t *testing.T) {
 	root, none := rails(), rails(both(func(r *rail) { r.pci = r.pci[:5] }))
 	inv := root.Inventory
 	inv.RootDirectory = true
-	for _, name := range []string{"gid", "rdma_port"} {
+	for _, name := range []string{"gid", "infiniband", "mtu", "rails", "rdma_port"} {
 		block := `check "` + name + `" "all" {}`
 		plantest.Run(t, checks.All(), []plantest.Case{
 			judge(name+": nothing known", block, plantest.Node(), "unknown "+name+".nics  ()"),
