@@ -14,7 +14,7 @@ import (
 // nicsAttribute says which NIC ports a check judges.
 func nicsAttribute() plan.Attribute {
 	return plan.Attribute{
-		Name: "nics", Type: cty.List(cty.Object(map[string]cty.Type{"address": cty.String, "port": cty.Number})),
+		Name: "nics", Type: cty.List(cty.ObjectWithOptionalAttrs(map[string]cty.Type{"address": cty.String, "port": cty.Number}, []string{"port"})),
 		Example: "selector.rails", Doc: "The ports of NICs to judge, elements of node.nics. Left out, node.rails.",
 	}
 }
@@ -138,8 +138,12 @@ func portsOf(b plan.Block, inv node.Inventory) (ports []port, missing []string, 
 		return nil, nil, all
 	}
 	for _, element := range v.AsValueSlice() {
-		number, _ := element.GetAttr("port").AsBigFloat().Int64()
-		wanted := node.NIC{Address: element.GetAttr("address").AsString(), Port: int(number)}.String()
+		nic := node.NIC{Address: element.GetAttr("address").AsString(), Port: 1}
+		if v := element.GetAttr("port"); !v.IsNull() {
+			number, _ := v.AsBigFloat().Int64()
+			nic.Port = int(number)
+		}
+		wanted := nic.String()
 		at := slices.IndexFunc(nics, func(n node.NIC) bool { return n.String() == wanted })
 		if at < 0 {
 			missing = append(missing, wanted)

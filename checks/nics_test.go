@@ -156,7 +156,7 @@ func TestNICs(t *testing.T) {
 	root, none := rails(), rails(both(func(r *rail) { r.pci = r.pci[:5] }))
 	inv := root.Inventory
 	inv.RootDirectory = true
-	for _, name := range []string{"gid", "infiniband", "mtu", "rails", "rdma_port"} {
+	for _, name := range []string{"gid", "infiniband", "lossless", "mtu", "rails", "rdma_port"} {
 		block := `check "` + name + `" "all" {}`
 		plantest.Run(t, checks.All(), []plantest.Case{
 			judge(name+": nothing known", block, plantest.Node(), "unknown "+name+".nics  ()"),

@@ -271,4 +271,4 @@ func versionNumbers(text string) ([]uint64, error) {
 	return numbers, nil
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
