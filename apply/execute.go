@@ -51,6 +51,8 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 		return r.reloadUnits(ctx)
 	case plan.RestartUnit:
 		return r.restartUnit(ctx, a)
+	case plan.SetRDMANetns:
+		return r.setRDMANetns(a)
 	case plan.PCIAction:
 		return r.writePCIRegister(a, now)
 	case plan.NICAction:

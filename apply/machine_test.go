@@ -35,6 +35,8 @@ type machine struct {
 	blind bool
 	// virtualization and nicDriver are those of the inventory where they are not the usual ones.
 	virtualization, nicDriver string
+	// netnsError is what its kernel answers when the network namespace mode of RDMA devices is to be set.
+	netnsError error
 }
 
 // The PCI functions of a machine: a port that redirects, and a NIC below it.
@@ -61,6 +63,8 @@ func newMachine(t *testing.T) *machine {
 	m.write("/etc/default/grub.d/50-cloudimg.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=quiet\n")
 	m.write("/proc/sys/kernel/numa_balancing", "1\n")
 	m.write("/sys/module/ib_core/initstate", "live\n")
+	m.write("/sys/module/ib_core/parameters/netns_mode", "Y\n")
+	must(os.MkdirAll(filepath.Join(m.root, "/sys/class/infiniband"), 0o755))
 	m.write("/units/slurmd.service", "enabled active 65536")
 	m.write("/units/nvidia-fabricmanager.service", "disabled inactive 0")
 	m.write("/units/loaded-slurmd.service", "65536")
@@ -100,11 +104,18 @@ func (m *machine) program(name, script string) {
 	must(os.Chmod(filepath.Join(m.root, "/bin", name), 0o755))
 }
 
-// options run plan on the machine.
-func (m *machine) options(plan func(context.Context) (Planned, error)) Options {
+// options run what is planned on the machine.
+func (m *machine) options(planned func(context.Context) (Planned, error)) Options {
 	return Options{
-		Root: m.root, Reader: m, Plan: plan, Path: m.root + "/bin:/usr/bin:/bin",
+		Root: m.root, Reader: m, Plan: planned, Path: m.root + "/bin:/usr/bin:/bin",
 		Units: func(context.Context) (Units, error) { return unitControl{m}, nil },
+		RDMANetns: func(mode string) error {
+			if m.netnsError != nil {
+				return m.netnsError
+			}
+			m.write("/sys/module/ib_core/parameters/netns_mode", map[string]string{plan.RDMAShared: "Y\n", plan.RDMAExclusive: "N\n"}[mode])
+			return nil
+		},
 	}
 }
 
@@ -159,7 +170,12 @@ func (m *machine) answer(q node.Query) node.Answer {
 		return node.Sysctl.Answer(q.Key, node.Known(strings.TrimSpace(string(text)), node.Source{}))
 	case node.Module.Name():
 		_, err := os.Stat(filepath.Join(m.root, "/sys/module", q.Key))
-		return node.Module.Answer(q.Key, node.Known(node.ModuleState{Loaded: err == nil}, node.Source{}))
+		state := node.ModuleState{Loaded: err == nil, Parameters: map[string]string{}}
+		parameters, _ := filepath.Glob(filepath.Join(m.root, "/sys/module", q.Key, "parameters/*"))
+		for _, file := range parameters {
+			state.Parameters[filepath.Base(file)] = strings.TrimSpace(m.text(strings.TrimPrefix(file, m.root)))
+		}
+		return node.Module.Answer(q.Key, node.Known(state, node.Source{}))
 	case node.Unit.Name():
 		file, active, _ := m.unit(q.Key)
 		return node.Unit.Answer(q.Key, node.Known(node.UnitState{
@@ -359,6 +375,7 @@ func everything(f node.Facts) []plan.Step {
 		{Target: port, Action: plan.SetACS{Address: port, Off: pciregs.Redirect}},
 		{Target: nic, Action: plan.SetMaxReadRequest{Address: nic, Bytes: 4096}},
 		{Target: nic, Action: plan.SetRelaxedOrdering{Address: nic, Allowed: true}},
+		{Target: "ib_core", Action: plan.SetRDMANetns{Mode: plan.RDMAExclusive}},
 		{Target: "kernel.numa_balancing", Action: plan.SetSysctl{Name: "kernel.numa_balancing", Value: "0"}},
 		{Target: "slurmd.service", Requires: []string{"slurmd-limits"}, Provides: []string{"slurmd-reloaded"}, Action: plan.ReloadUnits{Units: []string{"slurmd.service"}}},
 		{Target: "slurmd.service", Requires: []string{"slurmd-reloaded"}, Action: plan.RestartUnit{Unit: "slurmd.service", Limits: []plan.ProcessLimit{{Item: "memlock", Value: limits.Unlimited}}}},

@@ -59,6 +59,9 @@ type Options struct {
 	Units func(context.Context) (Units, error)
 	// Ports changes ports of NICs; nil for the kernel's.
 	Ports Ports
+	// RDMANetns sets the network namespace mode of RDMA devices, plan.RDMAShared or plan.RDMAExclusive; nil for RDMA
+	// netlink.
+	RDMANetns func(mode string) error
 	// Boot: the run is part of a boot, so that units are started without waiting for them.
 	Boot bool
 	// Path is where programs (modprobe, update-grub) are looked for, as in $PATH;

@@ -122,6 +122,7 @@ func TestEveryKindOfStep(t *testing.T) {
 		"set-acs:0000:17:01.0 done",
 		"set-max-read-request:0000:19:00.0 done",
 		"set-relaxed-ordering:0000:19:00.0 done",
+		"set-rdma-netns:ib_core done",
 		"set-sysctl:kernel.numa_balancing done",
 		"daemon-reload:slurmd.service done",
 		"restart-unit:slurmd.service done",
@@ -446,7 +447,7 @@ func TestInterruptedAfterStep(t *testing.T) {
 	if result.ExitCode != plan.ExitPartial || !result.Interrupted {
 		t.Errorf("exit code %d, interrupted %t", result.ExitCode, result.Interrupted)
 	}
-	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 10 {
+	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 11 {
 		t.Errorf("the next run: exit code %d, %v", result.ExitCode, outcomes(result))
 	}
 }

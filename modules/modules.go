@@ -11,6 +11,7 @@ import (
 	"busbar/modules/nccl"
 	"busbar/modules/pcieacs"
 	"busbar/modules/pciedevice"
+	"busbar/modules/rdma"
 	"busbar/modules/roce"
 	"busbar/modules/service"
 	"busbar/modules/sysctl"
@@ -21,6 +22,6 @@ import (
 func All() []plan.Type {
 	return []plan.Type{
 		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
-		pcieacs.Type{}, pciedevice.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
+		pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }

@@ -277,6 +277,7 @@ func TestUnknownFacts(t *testing.T) {
 		{plan.RemoveFile{Path: "/etc/default/grub.d/a.cfg", List: node.Boot.Query("")}, node.Facts{}},
 		{plan.SetSysctl{Name: "a"}, node.Facts{}},
 		{plan.LoadModule{Name: "a"}, node.Facts{}},
+		{plan.SetRDMANetns{Mode: plan.RDMAShared}, node.Facts{}},
 		{plan.SetUnit{Unit: "a", Active: "active"}, node.Facts{}},
 		{plan.SetUnit{Unit: "a", Active: "active"}, node.Facts{}.With(node.Unit.Answer("a", node.Known(node.UnitState{}, node.Source{})))},
 		{plan.ReloadUnits{Units: []string{"a"}}, node.Facts{}},
