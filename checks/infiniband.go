@@ -22,7 +22,7 @@ func (InfiniBand) Spec() plan.Spec {
 		Doc: "InfiniBand ports: ACTIVE, with a LID and a subnet manager, at full width and rate.",
 		Attributes: []plan.Attribute{
 			nicsAttribute(),
-			{Name: "rate", Type: cty.Number, Min: &low, Example: "400", Doc: "Gbit/s that each must have at least. Left out, all must be as fast as the fastest."},
+			{Name: "rate", Type: cty.Number, Min: &low, Example: "400", Doc: "Gbit/s that each must have at least. Left out, all must have the same."},
 			{Name: "width", Type: cty.Number, Default: cty.NumberIntVal(4), Min: &low, Max: &widest, Example: "4", Doc: "Lanes that each link must have at least."},
 		},
 	}
@@ -50,6 +50,7 @@ func (InfiniBand) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		switch {
 		case !ok:
 			a.Findings = append(a.Findings, unread(p, "infiniband.state", "the RDMA port", v))
+			ports, rates = append(ports, p), append(rates, node.UnknownLike[node.RDMARate](v))
 			continue
 		case state.LinkLayer != infiniBand:
 			a.Findings = append(a.Findings, wrongLayer(p, "infiniband.state", infiniBand, state.LinkLayer, v.Source()))

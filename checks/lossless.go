@@ -53,10 +53,20 @@ func (Lossless) Validate(b plan.Block) []plan.Problem {
 	return problems
 }
 
-// number is a part of the class; derived where the profile does not give it.
+// number is a part of the class; derived where the profile does not give it, and then partial where some of what could say otherwise
+// could not be read.
 type number struct {
-	value          int
-	known, derived bool
+	value                   int
+	known, derived, partial bool
+}
+
+// hold takes back that something agrees with n, where what could not be read may have said otherwise.
+func (n number) hold(f plan.Finding) plan.Finding {
+	if f.Status == plan.OK && n.partial {
+		f.Status = plan.Undetermined
+		f.Summary += "; whether that is the class is unknown, since not everything could be read"
+	}
+	return f
 }
 
 // words is the number, and where it comes from when the profile does not give it.
@@ -160,56 +170,67 @@ func cnpSetting(s node.RoCEState, v node.Value[int], parameter string) node.Valu
 	})
 }
 
-// classOf is the class that everything is held against: what the block gives, else what most
-// have. DSCP 0 is what nobody has set.
+// classOf is the class that everything is held against: what the block gives, else what most have. DSCP 0 is what nobody
+// has set. The default ToS, which can seldom be read, says the DSCP where nothing else does.
 func classOf(b plan.Block, classes []classifier, nccl node.Value[string]) class {
-	var priorities, dscps, cnpPriorities, cnpDSCPs []int
-	mark := func(trafficClass int) {
-		if dscp := trafficClass >> 2; dscp > 0 {
-			dscps = append(dscps, dscp)
+	var priority, dscp, tos, cnpPriority, cnpDSCP votes
+	one := func(n int) []int { return []int{n} }
+	mark := func(trafficClass int) []int {
+		if trafficClass < 4 {
+			return nil
 		}
+		return one(trafficClass >> 2)
 	}
 	for _, c := range classes {
-		if pfc, ok := c.pfcSet.Get(); ok {
-			priorities = append(priorities, pfc.Enabled.List()...)
-		}
-		if tos, ok := c.defaultToS.Get(); ok {
-			mark(tos)
-		}
-		if traffic, ok := c.traffic.Get(); ok {
-			mark(traffic.Global)
-		}
-		if n, ok := c.cnpPriority.Get(); ok {
-			cnpPriorities = append(cnpPriorities, n)
-		}
-		if n, ok := c.cnpDSCP.Get(); ok {
-			cnpDSCPs = append(cnpDSCPs, n)
-		}
+		vote(&priority, c.pfcSet, func(p dcbnl.PFC) []int { return p.Enabled.List() })
+		vote(&dscp, c.traffic, func(t node.TrafficClass) []int { return mark(t.Global) })
+		vote(&tos, c.defaultToS, mark)
+		vote(&cnpPriority, c.cnpPriority, one)
+		vote(&cnpDSCP, c.cnpDSCP, one)
 	}
-	if text, ok := nccl.Get(); ok {
+	vote(&dscp, nccl, func(text string) []int {
 		n, _, _ := ncclconf.Int(text)
-		mark(int(min(n, 255)))
+		return mark(int(min(n, 255)))
+	})
+	if len(dscp.found) == 0 {
+		tos.partial = tos.partial || dscp.partial
+		dscp = tos
 	}
-	part := func(key string, found []int) number {
+	part := func(key string, v votes) number {
 		if n := given(b, key); n.known {
 			return n
 		}
-		return most(found)
+		return v.most()
 	}
-	return class{part("priority", priorities), part("dscp", dscps), part("cnp_priority", cnpPriorities), part("cnp_dscp", cnpDSCPs)}
+	return class{part("priority", priority), part("dscp", dscp), part("cnp_priority", cnpPriority), part("cnp_dscp", cnpDSCP)}
+}
+
+// votes are what is found of one number; partial where some could not be read.
+type votes struct {
+	found   []int
+	partial bool
+}
+
+// vote adds the numbers that a fact says.
+func vote[T any](v *votes, fact node.Value[T], numbers func(T) []int) {
+	if x, ok := fact.Get(); ok {
+		v.found = append(v.found, numbers(x)...)
+		return
+	}
+	v.partial = v.partial || !fact.IsUnsupported()
 }
 
 // most is the most frequent number, the smallest of several.
-func most(found []int) number {
+func (v votes) most() number {
 	counts := map[int]int{}
-	for _, n := range found {
+	for _, n := range v.found {
 		counts[n]++
 	}
 	numbers := sortedKeys(counts)
 	if len(numbers) == 0 {
 		return number{}
 	}
-	return number{value: slices.MaxFunc(numbers, func(a, b int) int { return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(b, a)) }), known: true, derived: true}
+	return number{value: slices.MaxFunc(numbers, func(a, b int) int { return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(b, a)) }), known: true, derived: true, partial: v.partial}
 }
 
 // skipped is the finding about a setting that the driver does not have.
@@ -241,7 +262,7 @@ func (c classifier) pfc(want class) plan.Finding {
 		f.Want = want.priority.words()
 	}
 	if list := set.Enabled.List(); len(list) == 1 && list[0] == want.priority.value {
-		return f
+		return want.priority.hold(f)
 	}
 	f.Status = plan.Drift
 	f.Summary += ", wanted is " + f.Want
@@ -328,7 +349,7 @@ func (c classifier) mapped(want class) []plan.Finding {
 			f.Found = "priority " + strconv.Itoa(priority.value)
 			f.Summary = fmt.Sprintf("%s maps %s to %s", c.name(), what, f.Found)
 		}
-		return []plan.Finding{f}
+		return []plan.Finding{priority.hold(dscp.hold(f))}
 	}
 	return append(judge(id, want.dscp, want.priority), judge("lossless.cnp_map", want.cnpDSCP, want.cnpPriority)...)
 }
@@ -351,7 +372,7 @@ func (c classifier) marked(id, does string, want class, part func(node.RoCEState
 		f.Summary += ", wanted is " + f.Want
 		f.Why = "without ECN senders slow down only when PFC stops them, and their neighbours with them"
 	}
-	return []plan.Finding{f}
+	return []plan.Finding{want.priority.hold(f)}
 }
 
 // notifications judges with what congestion notification packets are sent.
@@ -368,7 +389,7 @@ func (c classifier) notifications(want class) []plan.Finding {
 			f.Status = plan.Drift
 			f.Summary += ", wanted is " + f.Want
 		}
-		return []plan.Finding{f}
+		return []plan.Finding{want.hold(f)}
 	}
 	findings := judge("lossless.cnp_dscp", "the DSCP of notification packets", c.cnpDSCP, want.cnpDSCP)
 	priority := judge("lossless.cnp_priority", "the priority of notification packets", c.cnpPriority, want.cnpPriority)
@@ -426,7 +447,7 @@ func marking(what string, tos int, want class) plan.Finding {
 		f.Summary += ", wanted is " + f.Want
 		f.Why = "traffic with another DSCP goes through a queue that drops"
 	}
-	return f
+	return want.dscp.hold(f)
 }
 
 // ncclClass judges what NCCL marks its traffic with.

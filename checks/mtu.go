@@ -3,7 +3,6 @@ package checks
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -39,52 +38,47 @@ func (MTU) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if v := b.Attributes["min"]; v != cty.NilVal && !v.IsNull() {
 		least, _ = v.AsBigFloat().Int64()
 	}
-	ports, a := survey(b, facts)
-	var sizes []int
-	var said []string
-	for _, p := range ports {
+	all, a := survey(b, facts)
+	var ports []port
+	var sizes []node.Value[int]
+	for _, p := range all {
 		v := p.rdma(facts)
 		state, ok := v.Get()
-		if !ok {
-			a.Findings = append(a.Findings, unread(p, id, "the RDMA port", v))
-			continue
-		}
-		if state.LinkLayer != ethernet {
+		if ok && state.LinkLayer != ethernet {
 			a.Findings = append(a.Findings, wrongLayer(p, id, ethernet, state.LinkLayer, v.Source()))
 			continue
 		}
-		mtu := partOf(p.link(facts), func(l node.LinkState) node.Value[int] { return l.MTU })
-		bytes, ok := mtu.Get()
-		if !ok {
-			a.Findings = append(a.Findings, unread(p, id, "the MTU", mtu))
-			continue
-		}
-		sizes = append(sizes, infiniBandMTU(bytes))
-		said = append(said, fmt.Sprintf("%s %d", p.name(), infiniBandMTU(bytes)))
-		f := p.finding(id)
-		f.Want, f.Found, f.Source = fmt.Sprintf("%d or more", least), strconv.Itoa(infiniBandMTU(bytes)), mtu.Source()
-		f.Summary = fmt.Sprintf("%s has InfiniBand MTU %s, of %d on %s", p.name(), f.Found, bytes, p.netdev())
-		if int64(infiniBandMTU(bytes)) < least {
-			f.Status = plan.Drift
-			f.Summary += ", wanted is " + f.Want
-			f.Fix = fmt.Sprintf("give %s an MTU of %d or more where it is configured (netplan, NetworkManager, systemd-networkd), the switch first; the next boot forgets what ip link sets", p.netdev(), least+roceOverhead)
+		mtu := partOf(v, func(node.RDMAPortState) node.Value[int] {
+			return partOf(p.link(facts), func(l node.LinkState) node.Value[int] { return l.MTU })
+		})
+		ports = append(ports, p)
+		sizes = append(sizes, partOf(mtu, func(bytes int) node.Value[int] { return node.Known(infiniBandMTU(bytes), mtu.Source()) }))
+		a.Findings = append(a.Findings, judgeMTU(p, id, mtu, int(least)))
+	}
+	if len(ports) > 1 {
+		f := alike("mtu.equal", "InfiniBand MTU", ports, sizes, strconv.Itoa)
+		if f.Status == plan.Drift {
+			f.Fix = "give the network devices one MTU; NCCL no longer lowers it to that of the peer"
 		}
 		a.Findings = append(a.Findings, f)
-	}
-	if len(sizes) > 1 {
-		a.Findings = append(a.Findings, equalMTU(sizes, said))
 	}
 	return a
 }
 
-func equalMTU(sizes []int, said []string) plan.Finding {
-	f := plan.Finding{ID: "mtu.equal", Target: "nics", Status: plan.OK, Want: "the same on all", Found: strconv.Itoa(sizes[0]), Summary: fmt.Sprintf("all have InfiniBand MTU %d", sizes[0])}
-	for _, size := range sizes {
-		if size != sizes[0] {
-			f.Status, f.Found = plan.Drift, strings.Join(said, ", ")
-			f.Summary = "InfiniBand MTUs differ: " + f.Found
-			f.Fix = "give the network devices one MTU; NCCL no longer lowers it to that of the peer"
-		}
+// judgeMTU holds the InfiniBand MTU that follows from a network device's against the least that will do.
+func judgeMTU(p port, id string, mtu node.Value[int], least int) plan.Finding {
+	bytes, ok := mtu.Get()
+	if !ok {
+		return unread(p, id, "the MTU", mtu)
+	}
+	have := infiniBandMTU(bytes)
+	f := p.finding(id)
+	f.Want, f.Found, f.Source = fmt.Sprintf("%d or more", least), strconv.Itoa(have), mtu.Source()
+	f.Summary = fmt.Sprintf("%s has InfiniBand MTU %d, of %d on %s", p.name(), have, bytes, p.netdev())
+	if have < least {
+		f.Status = plan.Drift
+		f.Summary += ", wanted is " + f.Want
+		f.Fix = fmt.Sprintf("give %s an MTU of %d or more where it is configured (netplan, NetworkManager, systemd-networkd), the switch first; the next boot forgets what ip link sets", p.netdev(), least+roceOverhead)
 	}
 	return f
 }

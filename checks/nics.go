@@ -186,6 +186,33 @@ func lowerOf(inv node.Inventory, netdev string) []string {
 	return nil
 }
 
+// alike judges whether a number is the same at all ports; the largest is what the others should have.
+func alike(id, what string, ports []port, values []node.Value[int], show func(int) string) plan.Finding {
+	most := 0
+	for _, v := range values {
+		n, _ := v.Get()
+		most = max(most, n)
+	}
+	f := plan.Finding{ID: id, Target: "nics", Status: plan.OK, Want: "the same on all", Found: show(most), Summary: fmt.Sprintf("%s is %s on all ports", what, show(most))}
+	var less []string
+	for i, p := range ports {
+		n, ok := values[i].Get()
+		switch {
+		case ok && n < most:
+			less = append(less, fmt.Sprintf("%s on %s", show(n), p.name()))
+		case !ok && f.Status == plan.OK:
+			missing := plan.Unread(id, what+" of "+p.name(), values[i])
+			f.Status, f.Found, f.Needs, f.Source = plan.Undetermined, "", missing.Needs, missing.Source
+			f.Summary = fmt.Sprintf("whether %s is the same on all ports is unknown: %s", what, missing.Summary)
+		}
+	}
+	if len(less) > 0 {
+		f.Status, f.Found, f.Needs, f.Source = plan.Drift, strings.Join(less, ", "), "", node.Source{}
+		f.Summary = fmt.Sprintf("%s differs: %s, %s on others", what, f.Found, show(most))
+	}
+	return f
+}
+
 // The link layers.
 const (
 	ethernet   = "Ethernet"

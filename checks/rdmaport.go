@@ -29,7 +29,7 @@ func (RDMAPort) Spec() plan.Spec {
 			nicsAttribute(),
 			{Name: "count", Type: cty.Number, Min: &low, Example: "8", Doc: "How many ports nics must have. Left out, at least one."},
 			{Name: "link_layer", Type: cty.String, Enum: []string{ethernet, infiniBand}, Example: `"Ethernet"`, Doc: "The link layer that all must have. Left out, it is not judged."},
-			{Name: "rate", Type: cty.Number, Min: &low, Example: "400", Doc: "Gbit/s that each must have at least. Left out, all must be as fast as the fastest."},
+			{Name: "rate", Type: cty.Number, Min: &low, Example: "400", Doc: "Gbit/s that each must have at least. Left out, all must have the same."},
 			{Name: "firmware", Type: cty.String, Example: `"28.39.1002"`, Doc: "The oldest firmware version that will do: numbers with dots between."},
 			{Name: "board_firmware", Type: cty.Map(cty.String), Example: `{ MT_0000000838 = "28.39.1002" }`, Doc: "The same for boards by their id (/sys/class/infiniband/DEVICE/board_id), instead of firmware."},
 		},
@@ -179,15 +179,22 @@ func rateOf(p port, state node.RDMAPortState, facts node.Facts) node.Value[node.
 	})
 }
 
-// judgeRates holds rates against the wanted one in Gbit/s, or against the fastest where none is.
+// judgeRates holds rates against the wanted one in Gbit/s, or against each other where none is.
 func judgeRates(id string, ports []port, rates []node.Value[node.RDMARate], want *int64) []plan.Finding {
-	least, words := 0, "as the fastest of the ports"
-	for _, v := range rates {
-		rate, _ := v.Get()
-		least = max(least, rate.Mbps)
-	}
-	if want != nil {
-		least, words = int(*want)*1000, "at least"
+	const fix = "look at the cable, the transceiver, and the speed that the switch's port is set to"
+	if want == nil {
+		if len(ports) < 2 {
+			return nil
+		}
+		speeds := make([]node.Value[int], len(ports))
+		for i, v := range rates {
+			speeds[i] = partOf(v, func(r node.RDMARate) node.Value[int] { return node.Known(r.Mbps, v.Source()) })
+		}
+		f := alike(id, "the rate", ports, speeds, gigabits)
+		if f.Status == plan.Drift {
+			f.Fix = fix
+		}
+		return []plan.Finding{f}
 	}
 	var findings []plan.Finding
 	for i, p := range ports {
@@ -197,12 +204,11 @@ func judgeRates(id string, ports []port, rates []node.Value[node.RDMARate], want
 			continue
 		}
 		f := p.finding(id)
-		f.Want, f.Found, f.Source = words+" "+gigabits(least), gigabits(rate.Mbps), rates[i].Source()
+		f.Want, f.Found, f.Source = "at least "+gigabits(int(*want)*1000), gigabits(rate.Mbps), rates[i].Source()
 		f.Summary = fmt.Sprintf("%s has %s", p.name(), f.Found)
-		if rate.Mbps < least {
-			f.Status = plan.Drift
+		if int64(rate.Mbps) < *want*1000 {
+			f.Status, f.Fix = plan.Drift, fix
 			f.Summary += fmt.Sprintf(", wanted is %s", f.Want)
-			f.Fix = "look at the cable, the transceiver, and the speed that the switch's port is set to"
 		}
 		findings = append(findings, f)
 	}

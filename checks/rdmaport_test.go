@@ -38,8 +38,7 @@ func TestRDMAPort(t *testing.T) {
 			drift rdma_port.count nics (/sys)
 			drift rdma_port.firmware 0000:14:00.0 (/sys)
 			drift rdma_port.firmware 0000:24:00.0 (/sys)
-			ok rdma_port.rate 0000:14:00.0 (/sys)
-			ok rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.rate nics ()
 			ok rdma_port.state 0000:14:00.0 (/sys)
 			ok rdma_port.state 0000:24:00.0 (/sys)
 		`, "2 NIC ports, wanted is 3", "has firmware 28.39.1002, wanted is 28.100.0 or newer"),
@@ -50,17 +49,20 @@ func TestRDMAPort(t *testing.T) {
 			}
 			r.link.Speed = node.Unknown[int]("there is no link", node.Source{Path: "/sys/speed"})
 		}), `
-			unknown rdma_port.rate 0000:14:00.0 (/sys/speed)
-			unknown rdma_port.rate 0000:24:00.0 (/sys/speed)
+			unknown rdma_port.rate nics (/sys/speed)
 			drift rdma_port.state 0000:14:00.0 (/sys)
 			drift rdma_port.state 0000:24:00.0 (/sys)
 		`, "mlx5_1/1 (0000:14:00.0) is DOWN, Polling, wanted is ACTIVE, LinkUp\nlook at the cable", "bring eth2 up"),
 		judge("slower than its neighbour", all, rails(second(func(r *rail) { r.link.Speed = known(200_000) })), `
-			ok rdma_port.rate 0000:14:00.0 (/sys)
-			drift rdma_port.rate 0000:24:00.0 (/sys)
+			drift rdma_port.rate nics ()
 			ok rdma_port.state 0000:14:00.0 (/sys)
 			ok rdma_port.state 0000:24:00.0 (/sys)
-		`, "has 200 Gbit/s, wanted is as the fastest of the ports 400 Gbit/s"),
+		`, "the rate differs: 200 Gbit/s on mlx5_2/1 (0000:24:00.0), 400 Gbit/s on others\nlook at the cable"),
+		judge("alike, as far as it is known", all, rails(second(func(r *rail) { r.link.Speed = denied[int]() })), `
+			unknown rdma_port.rate nics (/sys)
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "whether the rate is the same on all ports is unknown: the rate of mlx5_2/1 (0000:24:00.0) is unknown: permission denied"),
 		judge("as slow as its neighbour", `check "rdma_port" "all" { rate = 800 }`, rails(), `
 			drift rdma_port.rate 0000:14:00.0 (/sys)
 			drift rdma_port.rate 0000:24:00.0 (/sys)
@@ -78,7 +80,7 @@ func TestRDMAPort(t *testing.T) {
 			ok rdma_port.state 0000:14:00.0 (/sys)
 			ok rdma_port.state 0000:24:00.0 (/sys)
 		`, "is InfiniBand, Ethernet is wanted\nset LINK_TYPE_P1"),
-		judge("InfiniBand faster than the kernel knows, and junk", all, rails(infiniband, func(i int, r *rail) {
+		judge("InfiniBand faster than the kernel knows, and junk", `check "rdma_port" "all" { rate = 800 }`, rails(infiniband, func(i int, r *rail) {
 			r.port.Rate = known([]string{"", "10 Gb/sec (4X SDR)", "fast"}[i])
 		}), `
 			unknown rdma_port.rate 0000:14:00.0 (/sys)
@@ -92,8 +94,7 @@ func TestRDMAPort(t *testing.T) {
 		}`, rails(second(func(r *rail) { r.port.BoardID, r.port.Firmware = lacking[string](), known("") })), `
 			drift rdma_port.firmware 0000:14:00.0 (/sys)
 			unknown rdma_port.firmware 0000:24:00.0 (/sys)
-			ok rdma_port.rate 0000:14:00.0 (/sys)
-			ok rdma_port.rate 0000:24:00.0 (/sys)
+			ok rdma_port.rate nics ()
 			ok rdma_port.state 0000:14:00.0 (/sys)
 			ok rdma_port.state 0000:24:00.0 (/sys)
 		`, "wanted is 28.41.0 or newer", `"" is no version`),
@@ -104,12 +105,10 @@ func TestRDMAPort(t *testing.T) {
 			node.RDMAPort.Answer("mlx5_2/1", known(node.RDMAPortState{LinkLayer: "Ethernet", State: known("DOWN"), PhysState: known("Disabled")})),
 			node.Link.Answer("0000:24:00.0/3", known(node.LinkState{Speed: known(400_000)})),
 		), `
-			ok rdma_port.rate 0000:24:00.0/3 (/sys)
 			ok rdma_port.state 0000:24:00.0/3 (/sys)
 		`),
 		judge("no RDMA device", all, rails(both(func(r *rail) { r.device = node.RDMADevice{} })), `
-			unknown rdma_port.rate 0000:14:00.0 (/sys/bus/pci/devices/0000:14:00.0)
-			unknown rdma_port.rate 0000:24:00.0 (/sys/bus/pci/devices/0000:24:00.0)
+			unknown rdma_port.rate nics (/sys/bus/pci/devices/0000:14:00.0)
 			unknown rdma_port.state 0000:14:00.0 (/sys/bus/pci/devices/0000:14:00.0)
 			unknown rdma_port.state 0000:24:00.0 (/sys/bus/pci/devices/0000:24:00.0)
 		`, "the NIC has no RDMA device"),
