@@ -2,8 +2,8 @@ package checks
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -203,7 +203,7 @@ func (t gidTable) stale() plan.Finding {
 // (make_default_gid in drivers/infiniband/core/cache.c, addrconf_ifid_eui48 in
 // include/net/addrconf.h).
 func isDefaultGID(a netip.Addr, mac string) bool {
-	m, err := net.ParseMAC(mac)
+	m, err := hex.DecodeString(strings.ReplaceAll(mac, ":", ""))
 	if err != nil || len(m) != 6 {
 		return false
 	}

@@ -15,12 +15,14 @@ func rail(i int) plantest.PortState {
 	bus := gpuSwitches[i] + 5
 	s := plantest.Lossless(fmt.Sprintf("0000:%02x:00.0", bus), fmt.Sprintf("enp%ds0np0", bus), rails[i])
 	driver := node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GDRVINFO"}
+	s.Link.MAC = node.Known(fmt.Sprintf("58:a2:e1:0c:%02x:00", bus), at("/sys/class/net/"+s.Link.Netdev+"/address"))
 	s.Link.Speed = node.Known(400_000, at("/sys/class/net/"+s.Link.Netdev+"/speed"))
 	s.Link.Driver, s.Link.Firmware = node.Known("mlx5_core", driver), node.Known("28.39.1002 (MT_0000000838)", driver)
 	s.Flow.PFCStormPrevention = node.Known(ethtool.StormPreventionOff, node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GTUNABLE"})
 	port := "/sys/class/infiniband/" + rails[i]
 	s.RDMA.PhysState, s.RDMA.Rate = node.Known("LinkUp", at(port+"/ports/1/phys_state")), node.Known("400 Gb/sec (4X NDR)", at(port+"/ports/1/rate"))
 	s.RDMA.Firmware, s.RDMA.BoardID, s.RDMA.HCAType = node.Known("28.39.1002", at(port+"/fw_ver")), node.Known("MT_0000000838", at(port+"/board_id")), node.Known("MT4129", at(port+"/hca_type"))
+	s.RDMA.NodeGUID = node.Known(fmt.Sprintf("58a2:e103:000c:%02x00", bus), at(port+"/node_guid"))
 	s.RDMA.LID, s.RDMA.SMLID = node.Known(0, at(port+"/ports/1/lid")), node.Known(0, at(port+"/ports/1/sm_lid"))
 	local, address := fmt.Sprintf("fe80:0000:0000:0000:5aa2:e1ff:fe0c:%02x00", bus), fmt.Sprintf("0000:0000:0000:0000:0000:ffff:c612:%02x11", i)
 	s.RDMA.GIDs = node.Known([]node.GID{

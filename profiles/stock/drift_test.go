@@ -108,6 +108,8 @@ var drifts = map[string]func(*rapid.T, node.Facts) node.Facts{
 	"unit":         driftUnit,
 	"process":      driftProcess,
 	"nccl":         driftNCCL,
+	"RDMA port":    driftRDMAPort,
+	"rail":         driftRail,
 	"path":         driftPath,
 	"mount":        driftMount,
 	"inventory":    driftInventory,
@@ -528,6 +530,53 @@ func driftMount(t *rapid.T, f node.Facts) node.Facts {
 		m.Type = rapid.SampledFrom([]string{"ext4", "xfs", "tmpfs", "overlay"}).Draw(t, "type")
 		m.Immutable = rapid.SampledFrom([]string{"", "", "", "NixOS"}).Draw(t, "immutable")
 		m.ReadOnly = rapid.IntRange(0, 4).Draw(t, "read-only") == 0
+	})
+}
+
+// driftRDMAPort takes a port down, slows it, or changes its GIDs.
+func driftRDMAPort(t *rapid.T, f node.Facts) node.Facts {
+	ports := keys(f, node.RDMAPort.Name())
+	if len(ports) == 0 {
+		return f
+	}
+	return change(f, node.RDMAPort, rapid.SampledFrom(ports).Draw(t, "port"), func(s *node.RDMAPortState) {
+		source := s.State.Source()
+		switch rapid.SampledFrom([]string{"down", "InfiniBand", "unread", "no GIDs", "other GIDs"}).Draw(t, "what") {
+		case "down":
+			s.State, s.PhysState = node.Known("DOWN", source), node.Known("Disabled", source)
+		case "InfiniBand":
+			s.LinkLayer = "InfiniBand"
+		case "unread":
+			s.State, s.GIDs = node.Unknown[string](unread, source), node.Unknown[[]node.GID](unread, source)
+		case "no GIDs":
+			s.GIDs = node.Known([]node.GID{}, source)
+		case "other GIDs":
+			s.GIDs = node.Known([]node.GID{
+				{Index: rapid.IntRange(0, 4).Draw(t, "index"), GID: "fe80:0000:0000:0000:ba3f:d2ff:fe5a:001c", Type: node.GIDRoCEv2, Netdev: "enp26s0np0"},
+				{Index: 5, GID: "0000:0000:0000:0000:0000:ffff:c612:0011", Type: node.GIDRoCEv1},
+			}, source)
+		}
+	})
+}
+
+// driftRail changes the link of a rail.
+func driftRail(t *rapid.T, f node.Facts) node.Facts {
+	links := keys(f, node.Link.Name())
+	if len(links) == 0 {
+		return f
+	}
+	return change(f, node.Link, rapid.SampledFrom(links).Draw(t, "link"), func(s *node.LinkState) {
+		source := s.MTU.Source()
+		switch rapid.SampledFrom([]string{"MTU", "speed", "MAC", "unread"}).Draw(t, "what") {
+		case "MTU":
+			s.MTU = node.Known(rapid.SampledFrom([]int{68, 1500, 4200, 9000}).Draw(t, "MTU"), source)
+		case "speed":
+			s.Speed = rapid.SampledFrom([]node.Value[int]{node.Known(200_000, source), node.Unknown[int]("there is no link", source)}).Draw(t, "speed")
+		case "MAC":
+			s.MAC = node.Known("02:00:00:00:00:01", source)
+		case "unread":
+			s.MTU, s.MAC = node.Unknown[int](unread, source), node.Value[string]{}
+		}
 	})
 }
 
