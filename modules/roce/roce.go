@@ -450,11 +450,11 @@ func (a *assessor) dscpMap(p nicport.Port, dcb node.DCBState, blocked string) {
 		f.Status, f.Summary = plan.Drift, fmt.Sprintf("%s trusts %s, wanted is dscp: packets without a VLAN tag have no priority", p.Name, trust)
 	}
 	judge(f)
-	for _, m := range []plan.DSCPPriority{{DSCP: a.dscp, Priority: a.priority}, {DSCP: a.cnpDSCP, Priority: a.cnpPriority}} {
+	for i, m := range []plan.DSCPPriority{{DSCP: a.dscp, Priority: a.priority}, {DSCP: a.cnpDSCP, Priority: a.cnpPriority}} {
 		have := plan.PrioritiesOf(apps, m.DSCP)
 		found := plan.ListOr(have, "no entry")
 		f := plan.Finding{
-			ID: "roce.dscp_map", Want: fmt.Sprintf("DSCP %d to priority %d", m.DSCP, m.Priority), Found: found, Running: found, Source: dcb.Apps.Source(),
+			ID: []string{"roce.dscp_map", "roce.cnp_map"}[i], Want: fmt.Sprintf("DSCP %d to priority %d", m.DSCP, m.Priority), Found: found, Running: found, Source: dcb.Apps.Source(),
 			Summary: fmt.Sprintf("%s maps DSCP %d to priority %d", p.Name, m.DSCP, m.Priority),
 		}
 		if !slices.Equal(have, []int{m.Priority}) {

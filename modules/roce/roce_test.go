@@ -105,8 +105,8 @@ func TestHealthy(t *testing.T) {
 		Want: `ok roce.agent lldpad.service (org.freedesktop.systemd1.Unit lldpad.service)
 			ok roce.agent lldpad.socket (org.freedesktop.systemd1.Unit lldpad.socket)
 			ok roce.cnp 0000:1a:00.0 (/sys/class/net/rail0/ecn/roce_np/cnp_dscp)
+			ok roce.cnp_map 0000:1a:00.0 ` + netlink + `
 			ok roce.dcbx 0000:1a:00.0 ` + netlink + `
-			ok roce.dscp_map 0000:1a:00.0 ` + netlink + `
 			ok roce.dscp_map 0000:1a:00.0 ` + netlink + `
 			ok roce.ecn 0000:1a:00.0 (/sys/class/net/rail0/ecn/roce_np/enable)
 			ok roce.mtu 0000:1a:00.0 (/sys/class/net/rail0/mtu)
@@ -168,7 +168,7 @@ func TestOneThingWrong(t *testing.T) {
 			name: "PCP is trusted", edit: dcb(func(d *node.DCBState) {
 				d.Trust, d.Apps = node.Known(node.TrustPCP, d.Trust.Source()), node.Known([]dcbnl.App{}, d.Apps.Source())
 			}),
-			want: "!drift roce.dscp_map " + rail + " " + netlink + "\n!drift roce.dscp_map " + rail + " " + netlink + "\n!drift roce.trust " + rail + " (/sys/class/net/rail0/qos/trust)\nstep set-dscp-map:" + rail,
+			want: "!drift roce.cnp_map " + rail + " " + netlink + "\n!drift roce.dscp_map " + rail + " " + netlink + "\n!drift roce.trust " + rail + " (/sys/class/net/rail0/qos/trust)\nstep set-dscp-map:" + rail,
 			says: []string{"map 26 to priority 3, 48 to 6, 7 others to 0"},
 		},
 		{
@@ -198,7 +198,7 @@ func TestOneThingWrong(t *testing.T) {
 				d.Driver = "bnxt_en"
 				d.Apps = node.Known([]dcbnl.App{{Selector: dcbnl.DSCP, Protocol: 26, Priority: 2}, {Selector: dcbnl.DSCP, Protocol: 26, Priority: 3}, {Selector: dcbnl.DSCP, Protocol: 48, Priority: 3}}, d.Apps.Source())
 			}),
-			want: "!drift roce.dscp_map " + rail + " " + netlink + "\n!drift roce.dscp_map " + rail + " " + netlink + "\nstep set-dscp-map:" + rail,
+			want: "!drift roce.cnp_map " + rail + " " + netlink + "\n!drift roce.dscp_map " + rail + " " + netlink + "\nstep set-dscp-map:" + rail,
 			says: []string{"maps DSCP 26 to 2 and 3, wanted is priority 3", "maps DSCP 48 to 3, wanted is priority 6"},
 		},
 		{
