@@ -7,3 +7,16 @@ profile {
     && anytrue([for n in node.nics : n.link_layer == "Ethernet" if contains(["15b3:1019", "15b3:101b", "15b3:101d", "15b3:1021"], n.pci_id)])
   && !anytrue([for n in node.nics : n.link_layer == "InfiniBand" if contains(["15b3:1019", "15b3:101b", "15b3:101d", "15b3:1021"], n.pci_id)]))
 }
+
+# A rail that is down, or slower than the others, slows all of them.
+check "rdma_port" "rails" {
+  link_layer = "Ethernet"
+}
+
+# NCCL looks for a RoCE v2 GID with the rail's address. A link-local one is not routed, and a pinned
+# index is another GID on the next port, or after the next flap.
+check "gid" "rails" {}
+
+# 1500 on a network device makes 1024 of RoCE's 4096, and rails that differ fail (NCCL takes the
+# MTU of its own side since 2.20).
+check "mtu" "rails" {}

@@ -6,3 +6,18 @@ profile {
   match = (contains(node.pci_ids, "10de:2330") && node.nvswitch && !node.virtual
   && anytrue([for n in node.nics : n.link_layer == "InfiniBand" if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)]))
 }
+
+locals {
+  rails = [for n in node.rails : n if n.link_layer == "InfiniBand"]
+}
+
+# A rail that is down, or slower than the others, slows all of them.
+check "rdma_port" "rails" {
+  nics = local.rails
+}
+
+# Without a subnet manager a port stays in INIT and has no LID; a link that lost lanes stays up, at
+# a part of its rate.
+check "infiniband" "rails" {
+  nics = local.rails
+}

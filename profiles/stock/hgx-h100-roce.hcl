@@ -44,9 +44,6 @@ nccl {
   }
 }
 
-# A rail for each GPU below its PCIe switch: from farther away NCCL copies through host memory.
-check "rails" "all" {}
-
 # A rail that is down, or slower than the others, slows all of them.
 check "rdma_port" "rails" {
   link_layer = "Ethernet"
@@ -55,7 +52,3 @@ check "rdma_port" "rails" {
 # NCCL looks for a RoCE v2 GID with the rail's address. A link-local one is not routed, and a pinned
 # index is another GID on the next port, or after the next flap.
 check "gid" "rails" {}
-
-# 1500 on a network device makes 1024 of RoCE's 4096, and rails that differ fail (NCCL takes the
-# MTU of its own side since 2.20).
-check "mtu" "rails" {}

@@ -58,3 +58,6 @@ service "nv_peer_mem" {
 check "device_nodes" "rdma" {
   paths = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]
 }
+
+# A rail for each GPU below its PCIe switch: from farther away NCCL copies through host memory.
+check "rails" "all" {}

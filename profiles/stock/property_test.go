@@ -300,8 +300,6 @@ func TestExamples(t *testing.T) {
 		}},
 		{recording: "hgx-h100-drifted", profile: "hgx-h100-roce", exit: plan.ExitDrift, notOK: []string{
 			"drift error check.gpus.all gpus.count",
-			"drift error check.mtu.rails mtu.active",
-			"drift error check.mtu.rails mtu.equal",
 			"drift error iommu boot_args.next_boot",
 			"drift warn iommu iommu.no_op",
 			"drift error iommu iommu.translated",
