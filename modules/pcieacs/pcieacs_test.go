@@ -291,6 +291,13 @@ func TestKernelArgs(t *testing.T) {
 			After: "unknown pcie_acs.redirect 0000:17:00.0 (/sys/bus/pci/devices/0000:17:00.0/config)",
 		},
 		{
+			Name: "what busbar wrote stays while the node is unknown", Blocks: persistent,
+			Facts: with(on(server, plantest.CommandLine(redir), plantest.BootWith(map[string]string{grub.FragmentFile: grub.Fragment([]string{redir})}, `pci="`+strings.TrimPrefix(redir, "pci=")+`"`)), func(inv *node.Inventory) {
+				inv.Virtualization = node.Value[string]{}
+			}),
+			Want: "unknown pcie_acs.redirect  ()", After: "unknown pcie_acs.redirect  ()",
+		},
+		{
 			Name: "lockdown", Blocks: one("kernel_args", "0000:17:00.0"), Says: []string{"lets nobody write registers: the next boot turns it off, or the BIOS"},
 			Facts: on(server, acs("0000:17:00.0", all), signing("confidentiality"), plantest.CommandLine("pci=disable_acs_redir=15:01.0/00.0/00.0"), plantest.Boot("pci=disable_acs_redir=15:01.0/00.0/00.0", "pci=disable_acs_redir=15:01.0/00.0/00.0")),
 			Want: `
