@@ -228,8 +228,8 @@ func (m *Machine) waitBooted(ctx context.Context) error {
 	return m.waitRunning(ctx)
 }
 
-// waitRunning waits until systemd has no more to start. Where there is none, that is so when
-// there is an agent.
+// waitRunning waits until systemd has no more to start and udev no more to load. Where they do
+// not exist, that is so when there is an agent.
 func (m *Machine) waitRunning(ctx context.Context) error {
 	if m.Model == Micro {
 		return nil
@@ -237,6 +237,9 @@ func (m *Machine) waitRunning(ctx context.Context) error {
 	r := m.Run(ctx, "systemctl", "is-system-running", "--wait")
 	if state := strings.TrimSpace(r.Stdout); state != "running" && state != "degraded" {
 		return fmt.Errorf("the guest has not booted: %s", r)
+	}
+	if r := m.Run(ctx, "udevadm", "settle"); r.Code != 0 {
+		return fmt.Errorf("udev has not finished: %s", r)
 	}
 	return nil
 }
