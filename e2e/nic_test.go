@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,8 @@ func (g *guest) rails(parameters ...string) []string {
 	inv := recorded(g.t, "hgx-h100")
 	g.fabric(inv, append(parameters, "bounce_ms=100")...)
 	g.modules("labfabric", "labrdma")
-	g.sh("modprobe -a crc32_generic rdma_rxe rdma_cm labrdma")
+	ofed := slices.DeleteFunc(slices.Clone(parameters), func(p string) bool { return !strings.HasPrefix(p, "ofed=") })
+	g.sh("modprobe -a crc32_generic rdma_rxe rdma_cm && modprobe labrdma " + strings.Join(ofed, " "))
 	nics, ok := inv.Rails().Get()
 	if !ok || len(nics) != 8 {
 		g.t.Fatalf("the recording has the rails %v", nics)
@@ -67,10 +69,10 @@ roce "rails" {
 func (g *guest) isLossless(name string, ofed bool) {
 	g.t.Helper()
 	for command, want := range map[string]string{
-		"dcb pfc show dev %s prio-pfc":                                           "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off",
-		"dcb app show dev %s dscp-prio | grep -o '26:3\\|AF31:3\\|48:6\\|CS6:6'": "AF31:3\nCS6:6",
-		"cat /sys/class/net/%s/mtu":                                              "9000",
-		"ethtool -a %s | grep -c 'X:.*off'":                                      "2",
+		"dcb pfc show dev %s prio-pfc":                          "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off",
+		"dcb app show dev %s dscp-prio | grep -o '26:3\\|48:6'": "26:3\n48:6",
+		"cat /sys/class/net/%s/mtu":                             "9000",
+		"ethtool -a %s | grep -c 'X:.*off'":                     "2",
 	} {
 		g.is(want, fmt.Sprintf(command, name))
 	}
@@ -132,8 +134,8 @@ func TestDrivers(t *testing.T) {
 		parameters, status, id string
 		code                   int
 	}{
-		{"missing=dcbnl", "unsupported", "roce.pfc", 2},
-		{"missing=pfc", "unsupported", "roce.pfc", 2},
+		{"missing=dcbnl", "unsupported", "roce.dcb", 2},
+		{"missing=pfc", "unknown", "roce.pfc", 8},
 		{"dcbx=locked", "drift", "roce.dcbx", 4},
 	} {
 		names := g.rails(test.parameters, "ofed=1")

@@ -36,11 +36,11 @@ const (
 func childDeadline(kind string) time.Duration {
 	switch kind {
 	case kindRDMAOfNetdev, node.RDMAPort.Name(): // read hundreds of GIDs
-		return 5 * time.Second
+		return 10 * time.Second
 	case node.RoCE.Name(): // asks firmware for dozens of parameters
+		return 10 * time.Second
+	default: // a firmware that is busy takes seconds
 		return 5 * time.Second
-	default:
-		return 2 * time.Second
 	}
 }
 
