@@ -27,7 +27,7 @@ var (
 const prepareDeadline = 30 * time.Minute
 
 // scenarioDeadline bounds one scenario, from its start to its end, or to what renews it.
-const scenarioDeadline = 10 * time.Minute
+const scenarioDeadline = 15 * time.Minute
 
 func TestMain(m *testing.M) {
 	code, err := run(m)
