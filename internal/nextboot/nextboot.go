@@ -94,7 +94,8 @@ func Read(boot node.BootConfig) (State, error) {
 // fromScript are the arguments that 10_linux itself puts on every line.
 var fromScript = []string{"root", "rootflags", "ro", "rw"}
 
-// LeftOver are arguments of the entries that the defaults do not bring, each once.
+// LeftOver are arguments of the entries that the defaults do not bring, each once. GRUB's own
+// variables (Ubuntu's $vt_handoff) are the script's.
 func (s State) LeftOver() cmdline.Line {
 	line, known, _ := grub.CommandLine(s.Defaults, false)
 	if !known {
@@ -107,7 +108,7 @@ func (s State) LeftOver() cmdline.Line {
 	var left cmdline.Line
 	for _, l := range s.Lines {
 		for _, a := range l.Args {
-			if !seen[a.Text] && !slices.Contains(fromScript, a.Key) {
+			if !seen[a.Text] && !slices.Contains(fromScript, a.Key) && !strings.HasPrefix(a.Text, "$") {
 				seen[a.Text] = true
 				left = append(left, a)
 			}

@@ -195,7 +195,9 @@ func TestLeftOver(t *testing.T) {
 		"GRUB_CMDLINE_LINUX_DEFAULT=\"$(args)\"\n":  "",
 		"GRUB_CMDLINE_LINUX='quiet dyndbg=\"a\"'\n": "",
 	} {
-		s, err := nextboot.Read(boot(defaults))
+		b := boot(defaults)
+		b.Generated = strings.ReplaceAll(b.Generated, "quiet", "quiet $vt_handoff")
+		s, err := nextboot.Read(b)
 		if err != nil {
 			t.Fatal(err)
 		}
