@@ -50,8 +50,8 @@ var laid = map[string]string{
 	"/etc/hosts":        "127.0.0.1 localhost\n127.0.1.1 gpu-lab\n",
 	"/etc/machine-id":   "b05ba12b05ba12b05ba12b05ba12b05b\n",
 	"/etc/default/grub": DefaultGRUB,
-	// The management NIC is the one that gets an address; the others are for scenarios.
-	"/etc/systemd/network/10-management.network":               "[Match]\nDriver=virtio_net\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n",
+	// The management NIC is the one that has an address and the default route; the others are for scenarios.
+	"/etc/systemd/network/10-management.network":               "[Match]\nDriver=virtio_net\n[Network]\nAddress=10.0.2.15/24\nGateway=10.0.2.2\nLinkLocalAddressing=no\n",
 	"/etc/systemd/system/serial-getty@ttyS0.service.d/10.conf": "[Service]\nExecStart=\nExecStart=-/sbin/agetty --autologin root --keep-baud 115200,57600 %I vt220\n",
 	"/etc/systemd/system/lab-agent.service": `[Unit]
 Description=The lab's agent
