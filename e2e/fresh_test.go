@@ -71,7 +71,9 @@ func (g *guest) inForce() {
 
 func TestFresh(t *testing.T) {
 	g := scenario(t, "a fresh node is put right, owes a reboot, and is as wanted after it")
+	g.modules("nvidia", "nvidia_peermem")
 	g.drifted()
+	g.profile(wholeNode + "\nkernel_module \"nvidia_peermem\" {\n  state = \"loaded\"\n}\n")
 	g.iommuIs("DMA", "DMA-FQ")
 
 	g.writesNothing(func() { g.busbar(2, "plan") })
@@ -86,6 +88,7 @@ func TestFresh(t *testing.T) {
 	g.reboot()
 	g.busbar(0, "verify")
 	g.iommuIs("identity")
+	g.is("1", "grep -c '^nvidia_peermem ' /proc/modules")
 	g.inForce()
 
 	g.writesNothing(func() { g.busbar(0, "apply", "--yes").noStep() })

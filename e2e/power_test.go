@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// cuts is how often TestPowerCut cuts the power: BUSBAR_LAB_CUTS, or 2.
+// cuts is how often TestPowerCut cuts the power: BUSBAR_LAB_CUTS, or 5.
 func cuts(t *testing.T) int {
 	text := os.Getenv("BUSBAR_LAB_CUTS")
 	if text == "" {
-		return 2
+		return 5
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -23,8 +23,12 @@ func cuts(t *testing.T) int {
 	return n
 }
 
+// ownedFiles are what busbar writes for wholeNode, /etc/nccl.conf with them.
+const ownedFiles = "/etc/default/grub.d/zz-busbar.cfg /etc/modules-load.d/busbar.conf /etc/modprobe.d/zz-busbar.conf /etc/sysctl.d/zz-busbar.conf " +
+	"/etc/security/limits.d/zz-busbar.conf /etc/systemd/system/*.d/zz-busbar.conf /etc/nccl.conf /var/lib/busbar/marker.json"
+
 // TestPowerCut: whenever the power goes in an apply, the node boots, and the next apply
-// brings it where it should be.
+// brings it where it should be. Each apply has all files to write.
 func TestPowerCut(t *testing.T) {
 	g := scenario(t, "the power goes at a random moment of an apply: the node boots, the next apply converges")
 	g.drifted()
@@ -34,6 +38,7 @@ func TestPowerCut(t *testing.T) {
 		// An apply takes 20 s here, of which update-grub takes more than half.
 		after := time.Duration(rand.IntN(20000)) * time.Millisecond
 		t.Logf("the power goes after %s", after)
+		g.sh("rm -f " + ownedFiles)
 		g.sh("busbar apply --yes >/dev/null 2>&1 &")
 		time.Sleep(after)
 		g.restart()

@@ -31,8 +31,9 @@ PROFILE, the name of a profile or a file, becomes /etc/busbar/node.hcl. Without 
 file must be there; one that says something else is left alone. Nothing else of the
 node is changed: see busbar plan and busbar apply.
 
-The unit starts this very program, which must lie where nobody but root can change it.
-A unit that came with a package is used as it is.
+The unit starts this very program, with --root the tree's own, which must lie where
+nobody but root can change it. A unit that came with a package is used as it is. Where
+something is in the way, nothing is written.
 
 Exit codes: 0 installed, 2 something is in the way and is named, 4 installed in part,
 6 another run holds the lock, 1 an error, 64 usage, 77 needs root, 78 invalid profile.`,
@@ -51,7 +52,8 @@ func newUninstall(c *console) *cobra.Command {
 		Use:   "uninstall",
 		Short: "Undo busbar install",
 		Long: `Undo busbar install: disable and remove busbar.service, and remove
-/etc/busbar/node.hcl if it is still as install wrote it. What apply has set stays set.`,
+/etc/busbar/node.hcl if install wrote it for the name of a profile and nobody has edited it
+since. What apply has set stays set.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			unit, err := systemd.Service(usualProgram)
@@ -91,9 +93,13 @@ func (c *console) install(ctx context.Context, t *target, args []string) error {
 		return &exit{plan.ExitUsage, fmt.Errorf("which profile? None was named, and %w", err)}
 	}
 	// What the boot would refuse is refused now.
-	p, err := t.choose(c, []string{name}, reader.Inventory(ctx), false)
+	inv := reader.Inventory(ctx)
+	p, err := t.choose(c, []string{name}, inv, false)
 	if err != nil {
 		return err
+	}
+	if _, diags := p.profile.Evaluate(inv); diags.HasErrors() {
+		return c.diagnose(diags)
 	}
 	wanted := install.Install{UnitText: unit}
 	switch {
@@ -112,17 +118,23 @@ func (t *target) program() (string, error) {
 		return "", fmt.Errorf("where is this program? %w", err)
 	}
 	if t.root == "/" {
-		if os.Geteuid() == 0 {
-			err = t.writableByOthers([]string{self})
-		}
-		return self, err
+		return self, t.safe(self)
 	}
 	for _, name := range []string{self, usualProgram, "/usr/bin/busbar"} {
-		if info, err := os.Stat(t.inside(filepath.Join(t.root, name))); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return name, nil
+		file := filepath.Join(t.root, name)
+		if info, err := os.Stat(t.inside(file)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return name, t.safe(file)
 		}
 	}
 	return "", fmt.Errorf("%s has no busbar that its boot could start: copy this program to %s first", t.root, filepath.Join(t.root, usualProgram))
+}
+
+// safe refuses a program that others could change, which would run as root at each boot.
+func (t *target) safe(program string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return t.writableByOthers([]string{program})
 }
 
 // generated begins a profile that install wrote for the name of another one.

@@ -34,6 +34,9 @@ func TestInstall(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "broken.hcl")
 	writeFile(t, broken, "sysctl {\n")
 	busbar("install", broken).want(t, plan.ExitBadProfile, broken+":1")
+	open := filepath.Join(t.TempDir(), "open.hcl")
+	writeFile(t, open, "variable \"size\" {\n  type = number\n}\nsysctl \"kernel.pid_max\" {\n  value = var.size\n}\n")
+	busbar("install", open).want(t, plan.ExitBadProfile, "size")
 	wantSame(t, before, snapshot(t, dir, false, "/run"))
 
 	busbar("install", "baseline").want(t, plan.ExitOK, "enable busbar.service", "3 done")
@@ -51,6 +54,15 @@ func TestInstall(t *testing.T) {
 	busbar("install", "baseline").want(t, plan.ExitOK, "no step needed")
 	busbar("install", "bare-metal").want(t, plan.ExitDrift, profilePath+" is there and says something else")
 	wantSame(t, installed, snapshot(t, dir, true, "/run"))
+	if err := os.Chmod(at("/usr/local/bin"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 {
+		busbar("install").want(t, plan.ExitError, at("/usr/local/bin")+" can be changed by others than root")
+	}
+	if err := os.Chmod(at("/usr/local/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 
 	busbar("uninstall").want(t, plan.ExitOK, "3 done")
 	after := snapshot(t, dir, false, "/run")

@@ -5,6 +5,7 @@
 package install
 
 import (
+	"slices"
 	"strings"
 
 	"busbar/node"
@@ -46,6 +47,19 @@ func (w Install) Assess(_ plan.Block, facts node.Facts) plan.Assessment {
 	w.profile(&a, facts)
 	if u, _ := node.Unit.Get(facts, Unit).Get(); masked(u) || w.unit(&a, facts) {
 		enabled(&a, facts)
+	}
+	return wholly(a)
+}
+
+// wholly makes no step where one thing is in the way: half an installation would enforce a
+// profile that nobody has named.
+func wholly(a plan.Assessment) plan.Assessment {
+	inTheWay := func(f plan.Finding) bool { return f.Status != plan.OK && !f.Fixable }
+	if slices.ContainsFunc(a.Findings, inTheWay) {
+		a.Steps = nil
+		for i := range a.Findings {
+			a.Findings[i].Fixable = false
+		}
 	}
 	return a
 }
@@ -136,8 +150,11 @@ func enabled(a *plan.Assessment, facts node.Facts) {
 	case masked(u):
 		f.Status, f.Summary = plan.Conflict, Unit+" is masked"
 		f.Fix = "find out who masked it; systemctl unmask " + Unit
-	case plan.Enabled("enabled", u.File):
+	case u.File == "enabled":
 		f.Summary = Unit + " is enabled"
+	case u.File != "" && plan.Enabled("enabled", u.File):
+		f.Status, f.Summary = plan.Conflict, Unit+" is "+u.File+": no boot starts it"
+		f.Fix = "find out where the unit comes from; busbar's own has an [Install] section"
 	default:
 		f.Status, f.Fixable, f.Summary = plan.Drift, true, Unit+" is not started at boot"
 		a.Steps = append(a.Steps, plan.Step{

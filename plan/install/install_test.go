@@ -77,6 +77,9 @@ func TestInstall(t *testing.T) {
 		{"another's unit", found{profileText, "[Service]\n", "enabled", false}, profileText, "ok install.profile, conflict install.unit"},
 		{"from a package", found{profileText, "", "disabled", true}, profileText, "drift install.enabled, ok install.profile, ok install.unit, step set-unit:busbar.service"},
 		{"masked", found{profileText, "", "masked", false}, profileText, "conflict install.enabled, ok install.profile"},
+		{"a unit that no boot starts", found{profileText, "", "static", true}, profileText, "conflict install.enabled, ok install.profile, ok install.unit"},
+		{"another profile, and no unit", found{"x", "", "", false}, profileText, "drift install.enabled, conflict install.profile, drift install.unit"},
+		{"no profile, another's unit", found{"", "[Service]\n", "enabled", false}, profileText, "drift install.profile, conflict install.unit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			check(t, install.Install{UnitText: unitText, ProfileText: test.profile}, test.found.facts(), test.want)
