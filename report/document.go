@@ -26,7 +26,7 @@ const FormatVersion = "1.0"
 // Document is the outcome of plan, verify or apply for one node.
 type Document struct {
 	FormatVersion string `json:"format_version"`
-	// Command is plan, verify or apply.
+	// Command is plan, verify, apply, install or uninstall.
 	Command string  `json:"command"`
 	Node    Node    `json:"node"`
 	Profile Profile `json:"profile"`

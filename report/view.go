@@ -265,6 +265,9 @@ func effect(d Document, f plan.Finding) string {
 		return f.Effect.String()
 	}
 	by := "by busbar apply"
+	if d.Command == "install" || d.Command == "uninstall" {
+		by = "by busbar " + d.Command
+	}
 	if d.planned() {
 		if numbers := stepsOf(d.Steps, f); len(numbers) == 1 {
 			by = "by step " + numbers[0]
