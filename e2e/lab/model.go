@@ -84,7 +84,7 @@ func drives(root, format, spare string) []string {
 
 // initramfs is what the micro machine boots, where DIR is what makeMicro made.
 func initramfs(dir string) []string {
-	return []string{"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initramfs"), "-append", "console=ttyS0"}
+	return []string{"-kernel", filepath.Join(dir, "vmlinuz"), "-initrd", filepath.Join(dir, "initramfs"), "-append", bootArguments}
 }
 
 // system is what a machine boots: its disks in DIR, or the initramfs of all.
