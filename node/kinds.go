@@ -75,6 +75,9 @@ var (
 	DCB = Kind[DCBState]{"dcb"}
 	// RoCE is how a NIC port marks RoCE and reacts to congestion; key is NIC.String().
 	RoCE = Kind[RoCEState]{"roce_settings"}
+	// NVConfig is the configuration in a NIC's firmware; key is the function's PCI address. It is unsupported where the NIC is
+	// none of NVIDIA's, and of virtual functions.
+	NVConfig = Kind[NVConfigState]{"nic_nvconfig"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -106,6 +109,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	FlowControl.name:      decode[FlowControlState],
 	DCB.name:              decode[DCBState],
 	RoCE.name:             decode[RoCEState],
+	NVConfig.name:         decode[NVConfigState],
 }
 
 func decode[T any](in valueJSON) (any, error) {

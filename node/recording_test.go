@@ -23,6 +23,7 @@ import (
 	"busbar/internal/confdir"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/mstconfig"
 	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/node/example"
@@ -161,6 +162,11 @@ func answers() []node.Answer {
 			CCParams: known(map[string]uint32{"np_cnp_dscp": 48}), TrafficClass: known(node.TrafficClass{Global: 106, Rules: []string{"src_ip=10.0.0.1,tclass=32"}}),
 			DefaultToS: known(104), DefaultMode: node.Awaiting[string]("no directory", node.CapabilityRDMACM, at("/sys/kernel/config/rdma_cm")),
 		}, at("/sys/class/net/eth0"))),
+		node.NVConfig.Answer("0000:1c:00.0", node.Unsupported[node.NVConfigState]("not NVIDIA's", at("/sys/vendor"))),
+		node.NVConfig.Answer("0000:1b:00.0", node.Known(node.NVConfigState{
+			Tool: "mstconfig", Missing: "index out of range",
+			Parameters: map[string]mstconfig.Values{"LINK_TYPE_P1": {Default: "IB(1)", Running: "IB(1)", NextBoot: "ETH(2)"}, "A[0]": {NextBoot: "N/A", ReadOnly: true}, "B": {Unclear: "no"}},
+		}, node.Source{Call: "mstconfig"})),
 	}
 }
 

@@ -205,6 +205,7 @@ func kindReaders() map[string]kindReader {
 		node.FlowControl.Name():      readsByChild(node.FlowControl, nicWithout[node.FlowControlState]),
 		node.DCB.Name():              readsByChild(node.DCB, nicWithout[node.DCBState]),
 		node.RoCE.Name():             readsByChild(node.RoCE, nicWithout[node.RoCEState]),
+		node.NVConfig.Name():         readsByChild(node.NVConfig, nvConfigWithout),
 	}
 }
 
