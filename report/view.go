@@ -471,8 +471,10 @@ func owed(d Document) string {
 			strongest = max(strongest, s.Effect)
 		}
 	}
-	if d.Summary.PendingReboot > 0 {
-		strongest = max(strongest, plan.Reboot)
+	for _, f := range d.Findings {
+		if f.Status == plan.PendingReboot {
+			strongest = max(strongest, plan.Reboot, f.Effect)
+		}
 	}
 	switch {
 	case strongest == plan.PowerCycle:
