@@ -33,7 +33,7 @@ func asking(t testing.TB, more map[string]string, programs ...string) drivers {
 func TestNVConfig(t *testing.T) {
 	const elements = `if [ "$5" ]; then cat "$TESTDATA/connectx4-elements.txt"; else cat "$TESTDATA/connectx4-array.txt"; fi`
 	dir, calls := tools(t, map[string]string{"mstconfig": elements, "mlxconfig": "exit 1"})
-	v := asking(t, nil, t.TempDir(), dir).nvConfig(rail)
+	v := decodeValue[node.NVConfigState](asking(t, nil, t.TempDir(), dir).ask(node.NVConfig.Query(rail)))
 	want := node.NVConfigState{Tool: "mstconfig", Parameters: map[string]mstconfig.Values{
 		"KEEP_IB_LINK_UP_P2":          {Default: "False(0)", Running: "True(1)", NextBoot: "True(1)"},
 		"KEEP_LINK_UP_ON_BOOT_P2":     {Default: "False(0)", Running: "False(0)", NextBoot: "False(0)"},
