@@ -151,7 +151,9 @@ func (s nvSetting) judge(p port, state node.NVConfigState) plan.Finding {
 	case isNext && (running == "" || running == mstconfig.NotAvailable):
 		return undetermined(what, fmt.Sprintf("the firmware does not show what it runs with; after its next reset it is %s", next))
 	case isNext:
-		f.Status, f.Effect = plan.PendingReboot, plan.PowerCycle
+		// Not pending-reboot: a hook that reboots until nothing is owed would do so for ever where
+		// a reboot alone does not reset the firmware.
+		f.Status, f.Effect = plan.Drift, plan.PowerCycle
 		f.Summary = fmt.Sprintf("%s is %s, and %s after the next reset of the firmware", what, running, next)
 		f.Fix = resetOf(p, state) + "; a reboot alone does not reset the firmware of every NIC"
 	case isRunning:

@@ -53,7 +53,7 @@ func TestNICNVConfig(t *testing.T) {
 				"F", "True(1)", "True(1)", "G", "Array[0..7]", "Array[0..7]", "G[1]", "7", "7", "H", "255", "255"),
 			finding("ok", "A")+finding("ok", "B")+finding("ok", "C")+finding("ok", "D")+finding("ok", "E")+finding("ok", "F")+finding("ok", "G[1]")+finding("ok", "H"),
 			"A of mlx5_1/1 (0000:14:00.0) is ETH(2)\n", "D of mlx5_1/1 (0000:14:00.0) is False(0)\n"),
-		one("set, and not reset", link+` = "ETH"`, nvConfig(nil, link, "IB(1)", "ETH(2)"), finding("pending-reboot", link),
+		one("set, and not reset", link+` = "ETH"`, nvConfig(nil, link, "IB(1)", "ETH(2)"), finding("drift", link),
 			"LINK_TYPE_P1 of mlx5_1/1 (0000:14:00.0) is IB(1), and ETH(2) after the next reset of the firmware\n"+
 				"reset the firmware, which takes the NIC's links down (mstfwreset -d 0000:14:00.0 reset), or cycle the node's power; a reboot alone does not reset the firmware of every NIC\n"),
 		one("set to something else since", link+` = "ETH"`, nvConfig(nil, link, "ETH(2)", "IB(1)"), finding("drift", link),
@@ -65,7 +65,7 @@ func TestNICNVConfig(t *testing.T) {
 		one("a bool is no name and no other number", `A = true, B = false`, nvConfig(nil, "A", "IB(1)", "IB(1)", "B", "0", "0"), finding("drift", "A")+finding("drift", "B")),
 		one("elements of an array", `"A[0..2]" = 128, "B[0..1]" = 1, "B[1]" = 2`,
 			nvConfig(nil, "A[0]", "128", "128", "A[1]", "128", "128", "A[2]", "128", "128", "B[0]", "1", "1", "B[1]", "1", "2"),
-			finding("ok", "A[0..2]")+finding("drift", "B[0..1]")+finding("pending-reboot", "B[1]"),
+			finding("ok", "A[0..2]")+finding("drift", "B[0..1]")+finding("drift", "B[1]"),
 			"A[0..2] of mlx5_1/1 (0000:14:00.0) is 128\n", "B[0..1] of mlx5_1/1 (0000:14:00.0) is 1, which is lost at the next reset of the firmware: 1, 2 comes then\nmstconfig -d 0000:14:00.0 set 'B[0..1]=1'"),
 		one("an array is no value, and has no more elements than it has", `A = 1, "A[0]" = 1, "A[8]" = 1, "B[0]" = 1, "C[0]" = 1`,
 			nvConfig(func(s *node.NVConfigState) {

@@ -471,10 +471,8 @@ func owed(d Document) string {
 			strongest = max(strongest, s.Effect)
 		}
 	}
-	for _, f := range d.Findings {
-		if f.Status == plan.PendingReboot {
-			strongest = max(strongest, plan.Reboot, f.Effect)
-		}
+	if d.Summary.PendingReboot > 0 {
+		strongest = max(strongest, plan.Reboot)
 	}
 	switch {
 	case strongest == plan.PowerCycle:
