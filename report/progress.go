@@ -10,8 +10,8 @@ import (
 	"busbar/plan"
 )
 
-// Progress tells people what an apply does while it does it, one line for each
-// step. On a terminal the line begins with the step and is completed when the step
+// Progress tells people what an apply or a probe does while it does it, one line for each
+// step or pair. On a terminal the line begins with the step and is completed when the step
 // ends; elsewhere it is written when the step ends. Write errors are dropped: a
 // closed terminal must not stop a run.
 type Progress struct {
@@ -43,11 +43,39 @@ func (p *Progress) StepStarted(n, total int, s plan.Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting, p.running = "", described(s)
+	p.begin(n, total, described(s))
+}
+
+// begin begins a line on a terminal.
+func (p *Progress) begin(n, total int, what string) {
 	if p.style.Width > 0 && !p.style.Quiet {
 		p.breakLine()
-		fmt.Fprint(p.w, stepLabel(n, total, s))
+		fmt.Fprint(p.w, label(n, total, what))
 		p.open = true
 	}
+}
+
+// PairStarted begins the line of a pair of GPUs, n, from 1, of total. Elsewhere than on a terminal
+// nothing is told of pairs.
+func (p *Progress) PairStarted(n, total int, a, b string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(n, total, a+" and "+b)
+}
+
+// PairEnded completes the line. unknown says why not all was measured.
+func (p *Progress) PairEnded(_, _ int, _, _, unknown string, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.open {
+		return
+	}
+	p.open = false
+	outcome, detail := "done", fmt.Sprintf(" (%.1f s)", took.Seconds())
+	if unknown != "" {
+		outcome, detail = "unknown", ": "+printable(unknown)
+	}
+	fmt.Fprintln(p.w, p.style.paint(outcomeColor(outcome), outcome)+detail)
 }
 
 // StepEnded completes the line of step n. outcome is a RunStep's status;
@@ -60,7 +88,7 @@ func (p *Progress) StepEnded(n, total int, s plan.Step, outcome string, err erro
 		return
 	}
 	if !p.open {
-		fmt.Fprint(p.w, stepLabel(n, total, s))
+		fmt.Fprint(p.w, label(n, total, described(s)))
 	}
 	p.open = false
 	fmt.Fprintln(p.w, p.style.paint(outcomeColor(outcome), outcome)+outcomeDetail(outcome, err, took))
@@ -111,8 +139,8 @@ func (p *Progress) breakLine() {
 	}
 }
 
-func stepLabel(n, total int, s plan.Step) string {
-	return fmt.Sprintf("[%*d/%d] %s ... ", len(strconv.Itoa(total)), n, total, printable(described(s)))
+func label(n, total int, what string) string {
+	return fmt.Sprintf("[%*d/%d] %s ... ", len(strconv.Itoa(total)), n, total, printable(what))
 }
 
 func outcomeDetail(outcome string, err error, took time.Duration) string {

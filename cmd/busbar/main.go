@@ -16,12 +16,16 @@ import (
 
 	"busbar/node/live"
 	"busbar/plan"
+	"busbar/probe"
 )
 
 func main() {
 	abortOnCrash()
 	if len(os.Args) > 1 && os.Args[1] == live.ChildArgument {
 		os.Exit(live.RunChild(os.Stdin, os.Stdout))
+	}
+	if len(os.Args) > 1 && os.Args[1] == probe.ChildArgument {
+		os.Exit(probe.RunChild(os.Stdin, os.Stdout))
 	}
 	os.Exit(run(os.Args[1:], &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv}))
 }
@@ -59,7 +63,7 @@ func run(args []string, c *console) int {
 		_ = c.checkJSONInto(cmd)
 	}
 	if end.code != plan.ExitOK && !c.resulted {
-		c.fail(cmd.Name(), end)
+		c.fail(nameOf(cmd), end)
 	}
 	if stdout.err != nil {
 		end = &exit{plan.ExitError, fmt.Errorf("writing to standard output: %w", stdout.err)}
@@ -74,6 +78,11 @@ func run(args []string, c *console) int {
 		fmt.Fprintf(c.err, "busbar: %v\n%s", end.err, hint)
 	}
 	return end.code
+}
+
+// nameOf is a command's name in its documents: plan, probe p2p.
+func nameOf(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // asksForJSON looks for --json in a command line that is no valid one.
@@ -116,7 +125,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	c.addFlags(root)
-	root.AddCommand(newApply(c), newCapture(c), newFmt(c), newInstall(c), newPlan(c), newProfiles(c), newTopo(c), newUninstall(c), newValidate(c), newVerify(c), newVersion(c))
+	root.AddCommand(newApply(c), newCapture(c), newFmt(c), newInstall(c), newPlan(c), newProbe(c), newProfiles(c), newTopo(c), newUninstall(c), newValidate(c), newVerify(c), newVersion(c))
 	completeCommands(root)
 	return root
 }
