@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -341,9 +342,10 @@ func (r *run) rate(doing string, directions []direction) (float64, error) {
 	return median(rates), nil
 }
 
+// median is rounded to what the clocks are good for.
 func median(list []float64) float64 {
 	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
+	return math.Round(list[len(list)/2]*1000) / 1000
 }
 
 // timed is how long the copies of all directions take, from the first one's begin to the last

@@ -69,7 +69,7 @@ func Run(ctx context.Context, o Options) (p2p.Result, error) {
 	m := &monitor{Options: o, child: c, result: p2p.Result{Size: o.Size, GPUs: []p2p.GPU{}, Pairs: []p2p.Pair{}}}
 	m.result.Unknown = m.follow(ctx)
 	m.complete()
-	m.result.Seconds = time.Since(started).Seconds()
+	m.result.Seconds = time.Since(started).Round(time.Millisecond).Seconds()
 	return m.result, nil
 }
 
@@ -204,7 +204,7 @@ func (m *monitor) listen(ctx context.Context, deadline time.Time, told bool) (me
 		m.line = append(m.line, part...)
 		switch {
 		case len(m.line) > maxLine:
-			return message{}, bufio.ErrTooLong
+			return message{}, errors.New("wrote a line longer than 1 MiB")
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:

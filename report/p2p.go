@@ -61,7 +61,7 @@ func WriteP2P(w io.Writer, d P2P, style Style) error {
 		p.blank()
 		p.table(d.pairRows())
 		p.blank()
-		p.paragraph(nil, "", fmt.Sprintf("GB/s (10^9 bytes a second) of copies of %d MiB, medians, CUDA %s; latency is that of 16 bytes; off: peer access off, through host memory; took %s",
+		p.paragraph(nil, "", fmt.Sprintf("GB/s (10^9 bytes a second) of copies of %d MiB, medians, CUDA %s; both ways: their sum; latency: of 16 bytes; off: peer access off, through host memory; took %s",
 			d.Size>>20, printable(d.CUDA), fmt.Sprintf("%.1f"+glue+"s", d.Seconds)))
 	}
 	p.findings(shown)
