@@ -28,7 +28,7 @@ var errInputEnded = errors.New("ended by whoever started it")
 // return value is the exit status. It is what the program does when it was started with ChildArgument.
 func RunChild(stdin io.Reader, stdout io.Writer) int {
 	runtime.LockOSThread() // CUDA's current context is the thread's
-	return runChild(stdin, stdout, func() (cuda, error) { return openDriver() })
+	return runChild(stdin, stdout, openDriver)
 }
 
 func runChild(stdin io.Reader, stdout io.Writer, open func() (cuda, error)) int {

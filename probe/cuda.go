@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// library is the driver's library, which comes with the kernel module and needs no toolkit.
+const library = "libcuda.so.1"
+
 // cuda is what a probe needs of the CUDA driver.
 type cuda interface {
 	// Version is the driver's CUDA version: 1000 * major + 10 * minor.

@@ -1,3 +1,5 @@
+//go:build !static
+
 package probe
 
 import (
@@ -15,9 +17,6 @@ import (
 
 //go:embed kernels.ptx
 var kernels string
-
-// library is the driver's library, which comes with the kernel module and needs no toolkit.
-const library = "libcuda.so.1"
 
 // The types of cuda.h, of 64-bit Linux.
 type (
@@ -39,8 +38,8 @@ type driver struct {
 	cuDeviceGetCount         func(count *int32) result
 	cuDeviceGet              func(device *int32, ordinal int32) result
 	cuDeviceGetName          func(name *byte, size int32, device int32) result
-	cuDeviceGetUuid          func(uuid *[16]byte, device int32) result
-	cuDeviceGetPCIBusId      func(id *byte, size int32, device int32) result
+	cuDeviceGetUUID          func(uuid *[16]byte, device int32) result
+	cuDeviceGetPCIBusID      func(id *byte, size int32, device int32) result
 	cuDeviceTotalMem         func(bytes *uint64, device int32) result
 	cuDeviceGetAttribute     func(value *int32, attribute int32, device int32) result
 	cuDeviceCanAccessPeer    func(can *int32, device, peer int32) result
@@ -73,7 +72,7 @@ const (
 
 // openDriver loads the library and starts CUDA, which may hang. The goroutine must be locked
 // to its thread: the current context is the thread's.
-func openDriver() (*driver, error) {
+func openDriver() (cuda, error) {
 	handle, err := purego.Dlopen(library, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, fmt.Errorf("loading the NVIDIA driver's library: %w", err)
@@ -90,8 +89,8 @@ func openDriver() (*driver, error) {
 		{&d.cuDeviceGetCount, "cuDeviceGetCount"},
 		{&d.cuDeviceGet, "cuDeviceGet"},
 		{&d.cuDeviceGetName, "cuDeviceGetName"},
-		{&d.cuDeviceGetUuid, "cuDeviceGetUuid_v2"},
-		{&d.cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId"},
+		{&d.cuDeviceGetUUID, "cuDeviceGetUuid_v2"},
+		{&d.cuDeviceGetPCIBusID, "cuDeviceGetPCIBusId"},
 		{&d.cuDeviceTotalMem, "cuDeviceTotalMem_v2"},
 		{&d.cuDeviceGetAttribute, "cuDeviceGetAttribute"},
 		{&d.cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer"},
@@ -187,8 +186,8 @@ func (d *driver) device(i int32) (device, error) {
 	var memory uint64
 	err := cmp.Or(
 		d.check("cuDeviceGetName", d.cuDeviceGetName(&name[0], int32(len(name)), ordinal)),
-		d.check("cuDeviceGetPCIBusId", d.cuDeviceGetPCIBusId(&address[0], int32(len(address)), ordinal)),
-		d.check("cuDeviceGetUuid", d.cuDeviceGetUuid(&uuid, ordinal)),
+		d.check("cuDeviceGetPCIBusId", d.cuDeviceGetPCIBusID(&address[0], int32(len(address)), ordinal)),
+		d.check("cuDeviceGetUuid", d.cuDeviceGetUUID(&uuid, ordinal)),
 		d.check("cuDeviceTotalMem", d.cuDeviceTotalMem(&memory, ordinal)),
 		d.check("cuDeviceGetAttribute", d.cuDeviceGetAttribute(&mode, attributeComputeMode, ordinal)),
 	)

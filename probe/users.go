@@ -43,9 +43,8 @@ func Loaded() bool { return machine("/").loaded() }
 // Usage is who uses the GPUs.
 type Usage struct {
 	// Users are processes that compute or draw on GPUs, by process id: those that hold a GPU's device file
-	// open and, besides, that of unified memory, which CUDA opens when it starts, or of mode setting. A
-	// process that only looks after GPUs (nvidia-smi, DCGM) holds the former alone, and
-	// nvidia-persistenced counts as one in any case.
+	// open and, besides, that of unified memory, which CUDA opens when it starts, or of mode setting.
+	// Programs that only look after GPUs do not count, though nvidia-smi of driver 580 opens both.
 	Users []User
 	// Unseen is how often unified memory is open besides, by processes that cannot be looked into, or of other
 	// PID namespaces. It is unknown where the kernel does not count users of modules.
@@ -117,7 +116,7 @@ func (m machine) usage() (Usage, error) {
 			}
 		}
 		name := m.name(pid)
-		if !holds || !works || name == persistenced {
+		if !holds || !works || slices.Contains(lookers, name) {
 			continue
 		}
 		slices.Sort(gpus)
@@ -148,8 +147,9 @@ func (m machine) unseen(seen int) node.Value[int] {
 	return node.Known(max(count-seen, 0), source)
 }
 
-// persistenced is nvidia-persistenced as the kernel cuts it (TASK_COMM_LEN).
-const persistenced = "nvidia-persiste"
+// lookers look after GPUs and do not work on them, by the names that the kernel has of them, which are
+// cut at TASK_COMM_LEN: nvidia-persistenced, nvidia-smi, and DCGM's host engine and exporter.
+var lookers = []string{"nvidia-persiste", "nvidia-smi", "nv-hostengine", "dcgm-exporter"}
 
 func (m machine) name(pid int) string {
 	raw, err := os.ReadFile(m.path("proc", strconv.Itoa(pid), "comm"))

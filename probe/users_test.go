@@ -68,7 +68,8 @@ func TestUsage(t *testing.T) {
 		}, []User{{7, "python3", []string{"0000:00:07.0"}}, {9, "python3", []string{"0000:00:06.0", "0000:00:07.0"}}}, 0},
 		{"X", twoGPUs, map[int][]string{9: {"Xorg", "/dev/nvidia-modeset", "/dev/nvidia0"}}, []User{{9, "Xorg", []string{"0000:00:06.0"}}}, 0},
 		{"those who watch", twoGPUs, map[int][]string{
-			3: {"nvidia-smi", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1"},
+			3: {"nvidia-smi", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia-uvm"},
+			6: {"nv-hostengine", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm"},
 			4: {"nvidia-persiste", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/nvidia-modeset"},
 			5: {"tail", "/dev/nvidia-uvm"},
 		}, nil, 0},

@@ -28,18 +28,19 @@ import (
 // The integration tests run the whole program as users do: on this machine where it only
 // reads, and else on a machine of its own (see machine).
 
-// programs are what the integration tests run: busbar, and the programs in its surroundings.
+// programs are what the integration tests run: busbar, as a static program, which needs nothing of the machine in
+// which it runs, and as the dynamic one that loads libraries; and the programs in its surroundings.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	// Everybody may enter it, also a user without rights.
 	if dir, err = os.MkdirTemp("", "busbar-programs-"); err == nil {
 		programsDir = dir
 		err = os.Chmod(dir, 0o755)
 	}
-	for name, pkg := range map[string]string{"busbar": ".", "programs": "./testdata/programs"} {
+	for name, args := range map[string][]string{"busbar": {"-tags", "static", "."}, "programs": {"./testdata/programs"}, "dynamic": {"."}} {
 		if err != nil {
 			break
 		}
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
+		cmd := exec.Command("go", append([]string{"build", "-buildvcs=false", "-o", filepath.Join(dir, name)}, args...)...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		var out []byte
 		if out, err = cmd.CombinedOutput(); err != nil {

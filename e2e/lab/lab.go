@@ -209,7 +209,7 @@ func e2eDir() string {
 
 // Build builds a command of this module, named relative to e2e/, as a static binary.
 func Build(ctx context.Context, file, pkg string, flags ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-trimpath", "-buildvcs=false", "-o", file}, flags...), pkg)...)
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "static", "-o", file}, flags...), pkg)...)
 	cmd.Dir = e2eDir()
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if output, err := cmd.CombinedOutput(); err != nil {
