@@ -31,7 +31,7 @@ func (inv Inventory) PortOf(key string) (NIC, bool) {
 	functions, _ := inv.PCI.Get()
 	for _, p := range functions {
 		if ok && p.Address == address && p.IsNIC() && slices.Contains(inv.nicPorts(address), port) {
-			return inv.nic(p, port), true
+			return inv.nic(p, port, inv.guarded()), true
 		}
 	}
 	return NIC{}, false
@@ -49,10 +49,11 @@ func (inv Inventory) PortRefusal(key string) string {
 	case !ok:
 		return "whether it is protected is unknown: " + n.Protected.Reason()
 	case protected:
-		name, _ := n.Netdev.Get()
-		list, _ := inv.Protected.Get()
-		i := slices.IndexFunc(list, func(p ProtectedNetdev) bool { return p.Name == name })
-		return fmt.Sprintf("it is protected: %s, %s", name, list[i].Reason)
+		by := inv.guarded()[n.String()]
+		if by.Name == "" {
+			return "it is protected: " + by.Reason
+		}
+		return fmt.Sprintf("it is protected: %s, %s", by.Name, by.Reason)
 	default:
 		return ""
 	}
