@@ -38,34 +38,42 @@ func linkQueries(inv node.Inventory) []node.Query {
 
 // linkOf is the link of a port.
 func linkOf(n node.NIC, facts node.Facts) TopologyLink {
-	link := partOf(n.Netdev, func(string) node.Value[node.LinkState] { return node.Link.Get(facts, n.String()) })
-	l := TopologyLink{
-		Up:        partOf(link, func(s node.LinkState) node.Value[bool] { return s.Carrier }),
-		SpeedMbps: partOf(link, func(s node.LinkState) node.Value[int] { return s.Speed }),
-		State:     partOf(link, operState),
-	}
-	if up, ok := partOf(link, func(s node.LinkState) node.Value[bool] { return s.Up }).Get(); ok && !up {
-		l.Up = node.Known(false, link.Source()) // the kernel tells the carrier of no device that is down
-	}
-	rdma := partOf(facts.Inventory.RDMAPortOf(n), func(key string) node.Value[node.RDMAPortState] { return node.RDMAPort.Get(facts, key) })
-	if !n.RDMA.IsKnown() {
-		return l
-	}
-	l.State = partOf(rdma, func(s node.RDMAPortState) node.Value[string] { return s.State })
-	if !n.Netdev.IsKnown() {
-		l.Up = partOf(rdma, func(s node.RDMAPortState) node.Value[bool] {
-			return partOf(s.PhysState, func(state string) node.Value[bool] { return node.Known(state == "LinkUp", s.PhysState.Source()) })
-		})
-	}
-	if layer, _ := n.LinkLayer.Get(); layer == "InfiniBand" {
-		l.SpeedMbps = partOf(rdma, func(s node.RDMAPortState) node.Value[int] {
-			return partOf(s.LinkRate(), func(r node.RDMARate) node.Value[int] { return node.Known(r.Mbps, s.Rate.Source()) })
-		})
+	l := ofNetdev(partOf(n.Netdev, func(string) node.Value[node.LinkState] { return node.Link.Get(facts, n.String()) }))
+	if n.RDMA.IsKnown() {
+		l.addRDMA(n, partOf(facts.Inventory.RDMAPortOf(n), func(key string) node.Value[node.RDMAPortState] { return node.RDMAPort.Get(facts, key) }))
 	}
 	if up, ok := l.Up.Get(); ok && !up {
 		l.SpeedMbps = node.Unknown[int]("there is no link", l.Up.Source())
 	}
 	return l
+}
+
+// ofNetdev is what a network device says of its link.
+func ofNetdev(v node.Value[node.LinkState]) TopologyLink {
+	l := TopologyLink{
+		Up:        partOf(v, func(s node.LinkState) node.Value[bool] { return s.Carrier }),
+		SpeedMbps: partOf(v, func(s node.LinkState) node.Value[int] { return s.Speed }),
+		State:     partOf(v, operState),
+	}
+	if up, ok := partOf(v, func(s node.LinkState) node.Value[bool] { return s.Up }).Get(); ok && !up {
+		l.Up = node.Known(false, v.Source()) // the kernel tells the carrier of no device that is down
+	}
+	return l
+}
+
+// addRDMA adds what an RDMA port says of its link.
+func (l *TopologyLink) addRDMA(n node.NIC, v node.Value[node.RDMAPortState]) {
+	l.State = partOf(v, func(s node.RDMAPortState) node.Value[string] { return s.State })
+	if !n.Netdev.IsKnown() {
+		l.Up = partOf(v, func(s node.RDMAPortState) node.Value[bool] {
+			return partOf(s.PhysState, func(state string) node.Value[bool] { return node.Known(state == "LinkUp", s.PhysState.Source()) })
+		})
+	}
+	if layer, _ := n.LinkLayer.Get(); layer == "InfiniBand" {
+		l.SpeedMbps = partOf(v, func(s node.RDMAPortState) node.Value[int] {
+			return partOf(s.LinkRate(), func(r node.RDMARate) node.Value[int] { return node.Known(r.Mbps, s.Rate.Source()) })
+		})
+	}
 }
 
 // operState is the operational state, which is unknown where the driver sets none (IF_OPER_UNKNOWN of RFC 2863).

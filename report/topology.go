@@ -582,7 +582,11 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 	if !ok {
 		return cell{"?", cyan}
 	}
-	if len(gpus) == 0 {
+	protected, _ := n.NIC.Protected.Get()
+	switch {
+	case len(gpus) == 0 && protected:
+		return cell{"none, protected", yellow}
+	case len(gpus) == 0:
 		return cell{"none", dim}
 	}
 	text := strings.Join(t.near(n), " ")
@@ -591,7 +595,7 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 			text += " " + r.String()
 		}
 	}
-	if protected, _ := n.NIC.Protected.Get(); protected {
+	if protected {
 		return cell{text + ", protected", yellow}
 	}
 	if rail, _ := n.Rail.Get(); rail {
