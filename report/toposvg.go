@@ -42,7 +42,7 @@ const (
 	drop       = 30 // from a port down
 	lineHeight = 18
 	maxWidth   = 1480 // of a row, unless one block is wider
-	minWidth   = 900  // holds the legend
+	minWidth   = 980  // holds the legend
 	monoWidth  = 7    // of a character of an address
 	textWidth  = 8    // of one of a text, at most on the average
 )
@@ -425,13 +425,13 @@ func (d *drawing) card(functions []device, x, y int) {
 	for _, f := range functions {
 		class, lines, hint := f.label()
 		d.rect(class, x+1, y, leafWidth-2, leafHeight, hint)
-		top := y + 20 + (leafHeight-12-16*len(lines))/2
+		top := y + 18 + (leafHeight-12-16*len(lines))/2
 		for i, line := range lines {
 			text := class + "-text mid"
 			if i > 0 {
 				text += " small"
 			}
-			if i == len(lines)-1 && f.link().isDown() {
+			if i == len(lines)-1 && class != "nic" && f.link().isDown() { // spare ports may be
 				d.rect("down", x+5, top+i*16-12, leafWidth-10, 16, "")
 				text = "down-text mid small"
 			}
