@@ -128,7 +128,7 @@ func portsOf(b plan.Block, inv node.Inventory) (ports []port, missing []string, 
 		all = inv.Rails()
 		nics, _ := all.Get()
 		for _, n := range nics {
-			ports = append(ports, port{n, rdmaKey(inv, n)})
+			ports = append(ports, port{n, inv.RDMAPortOf(n)})
 		}
 		return ports, nil, all
 	}
@@ -149,41 +149,9 @@ func portsOf(b plan.Block, inv node.Inventory) (ports []port, missing []string, 
 			missing = append(missing, wanted)
 			continue
 		}
-		ports = append(ports, port{nics[at], rdmaKey(inv, nics[at])})
+		ports = append(ports, port{nics[at], inv.RDMAPortOf(nics[at])})
 	}
 	return ports, missing, all
-}
-
-// rdmaKey is the RDMA port of a NIC port as DEVICE/PORT: that of the same number on its PCI function, else that which has its
-// network device or one that stands on it (a bond, rxe).
-func rdmaKey(inv node.Inventory, n node.NIC) node.Value[string] {
-	name, ok := n.RDMA.Get()
-	if !ok {
-		return n.RDMA
-	}
-	netdev, hasNetdev := n.Netdev.Get()
-	devices, _ := inv.RDMA.Get() // known where a NIC has one
-	for _, d := range devices {
-		for _, p := range d.Ports {
-			own := d.PCI == n.Address && p.Port == n.Port
-			above := hasNetdev && (p.Netdev == netdev || slices.Contains(lowerOf(inv, p.Netdev), netdev))
-			if d.Name == name && (own || above) {
-				return node.Known(fmt.Sprintf("%s/%d", name, p.Port), n.RDMA.Source())
-			}
-		}
-	}
-	return node.Unknown[string](fmt.Sprintf("RDMA device %s shows no port of the NIC", name), n.RDMA.Source())
-}
-
-// lowerOf are the network devices that one stands on.
-func lowerOf(inv node.Inventory, netdev string) []string {
-	netdevs, _ := inv.Netdevs.Get()
-	for _, d := range netdevs {
-		if d.Name == netdev {
-			return d.Lower
-		}
-	}
-	return nil
 }
 
 // alike judges whether a number is the same at all ports; the largest is what the others should have.

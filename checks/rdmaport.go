@@ -167,16 +167,7 @@ func rateOf(p port, state node.RDMAPortState, facts node.Facts) node.Value[node.
 			return node.Known(node.RDMARate{Mbps: mbps}, speed.Source())
 		})
 	}
-	return partOf(state.Rate, func(text string) node.Value[node.RDMARate] {
-		rate, ok := node.ParseRDMARate(text)
-		switch {
-		case !ok:
-			return node.Unknown[node.RDMARate](fmt.Sprintf("%q is no rate", text), state.Rate.Source())
-		case rate.Speed == "" || rate.Speed == "SDR":
-			return node.Unknown[node.RDMARate](fmt.Sprintf("%q is what the kernel writes for SDR and for every speed that it does not know", text), state.Rate.Source())
-		}
-		return node.Known(rate, state.Rate.Source())
-	})
+	return state.LinkRate()
 }
 
 // judgeRates holds rates against the wanted one in Gbit/s, or against each other where none is.

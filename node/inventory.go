@@ -38,7 +38,7 @@ type Inventory struct {
 	// Routes are the routes that decide which NICs are protected.
 	Routes Value[[]Route] `json:"routes,omitzero"`
 	// Protected are the network devices that busbar must not touch, sorted by
-	// name; unknown when none could be told.
+	// name, and NIC ports without one; unknown when none could be told.
 	Protected Value[[]ProtectedNetdev] `json:"protected,omitzero"`
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID Value[string] `json:"boot_id,omitzero"`
@@ -162,9 +162,12 @@ type Route struct {
 	Devices []string `json:"devices"`
 }
 
-// ProtectedNetdev is a network device that busbar must not touch.
+// ProtectedNetdev is a network device that busbar must not touch, or a NIC port that must not be touched although
+// it has none.
 type ProtectedNetdev struct {
 	Name string `json:"name"`
+	// NIC is a port without a network device, as NIC.String has it; Name is empty then.
+	NIC string `json:"nic,omitempty"`
 	// Reason: "carries the default route", "route back to the SSH client" ...
 	Reason string `json:"reason"`
 }
@@ -263,7 +266,7 @@ func (inv Inventory) NICs() Value[[]NIC] {
 		return Unknown[[]NIC](inv.PCI.Reason(), inv.PCI.Source())
 	}
 	nics := []NIC{}
-	tree := inv.Topology()
+	tree, guarded := inv.Topology(), inv.guarded()
 	gpus, _ := inv.GPUs().Get() // known where the PCI bus is
 	for _, p := range functions {
 		if !p.IsNIC() || p.PhysicalFunction != "" {
@@ -271,7 +274,7 @@ func (inv Inventory) NICs() Value[[]NIC] {
 		}
 		near := tree.nearest(p.Address, gpus)
 		for _, port := range inv.nicPorts(p.Address) {
-			n := inv.nic(p, port)
+			n := inv.nic(p, port, guarded)
 			n.GPUs = near
 			nics = append(nics, n)
 		}
@@ -303,11 +306,11 @@ func (inv Inventory) nicPorts(address string) []int {
 	return slices.Compact(ports)
 }
 
-func (inv Inventory) nic(p PCIFunction, port int) NIC {
+func (inv Inventory) nic(p PCIFunction, port int, guarded map[string]ProtectedNetdev) NIC {
 	n := NIC{Address: p.Address, Port: port, PCIID: p.ID(), NUMANode: p.NUMANode}
 	n.Netdev = inv.nicNetdev(p, port)
 	n.RDMA, n.LinkLayer = inv.nicRDMA(p, port, n.Netdev)
-	n.Protected = inv.nicProtected(n.Netdev)
+	n.Protected = inv.nicProtected(n, guarded)
 	return n
 }
 
@@ -394,14 +397,48 @@ func (inv Inventory) netdevLinkLayer(netdev Value[string]) Value[string] {
 	return Unknown[string](name+" is gone", Source{})
 }
 
-func (inv Inventory) nicProtected(netdev Value[string]) Value[bool] {
-	protected, ok := inv.Protected.Get()
-	if !ok {
+// guarded is what protects NIC ports, by NIC.String: the network device of the port, another one on it (an IPoIB
+// partition's), or one of its virtual functions', which share the link.
+func (inv Inventory) guarded() map[string]ProtectedNetdev {
+	protected, _ := inv.Protected.Get()
+	netdevs, _ := inv.Netdevs.Get()
+	ports := map[string]ProtectedNetdev{}
+	add := func(address string, port int, p ProtectedNetdev) {
+		key := NIC{Address: address, Port: port}.String()
+		if _, there := ports[key]; !there {
+			ports[key] = p
+		}
+	}
+	for _, p := range protected {
+		if p.NIC != "" {
+			ports[p.NIC] = p
+			continue
+		}
+		i := slices.IndexFunc(netdevs, func(d Netdev) bool { return d.Name == p.Name })
+		if i < 0 || netdevs[i].PCI == "" {
+			continue
+		}
+		add(netdevs[i].PCI, netdevs[i].Port, p)
+		if f, _ := inv.PCIFunction(netdevs[i].PCI); f.PhysicalFunction != "" {
+			for _, port := range inv.nicPorts(f.PhysicalFunction) {
+				add(f.PhysicalFunction, port, p)
+			}
+		}
+	}
+	return ports
+}
+
+// nicProtected: an InfiniBand port without a network device (without IPoIB) carries no route, and nothing that is
+// reached by an IP address, as roots on NFS, iSER and NVMe over RDMA are (rdma_cm resolves it to a network device). What
+// is left is in guarded.
+func (inv Inventory) nicProtected(n NIC, guarded map[string]ProtectedNetdev) Value[bool] {
+	if !inv.Protected.IsKnown() {
 		return Unknown[bool](inv.Protected.Reason(), inv.Protected.Source())
 	}
-	name, ok := netdev.Get()
-	if !ok {
-		return Unknown[bool](netdev.Reason(), netdev.Source())
+	_, protected := guarded[n.String()]
+	layer, _ := n.LinkLayer.Get()
+	if !protected && !n.Netdev.IsKnown() && (layer != "InfiniBand" || !inv.Netdevs.IsKnown()) {
+		return Unknown[bool](n.Netdev.Reason(), n.Netdev.Source())
 	}
-	return Known(slices.ContainsFunc(protected, func(p ProtectedNetdev) bool { return p.Name == name }), inv.Protected.Source())
+	return Known(protected, inv.Protected.Source())
 }

@@ -79,6 +79,7 @@ func TestNICs(t *testing.T) {
 		return node.PCIFunction{Address: address, Vendor: "15b3", Device: "1021", Class: class, Driver: "mlx5_core"}
 	}
 	const a, b = "0000:1b:00.0", "0000:1b:00.1"
+	const noNetdev = "? the NIC has no network device although driver mlx5_core is bound to it"
 	noDriver := function(a, "020000")
 	noDriver.Driver = ""
 	vf := function(b, "020000")
@@ -108,8 +109,41 @@ func TestNICs(t *testing.T) {
 				Protected: known([]node.ProtectedNetdev{}),
 			},
 			[]nic{
-				{a, "? the NIC has no network device although driver mlx5_core is bound to it", "mlx4_0", infiniband, "? the NIC has no network device although driver mlx5_core is bound to it"},
+				{a, noNetdev, "mlx4_0", infiniband, false},
 				{a + "/2", "eth2", "mlx4_0", ethernet, false},
+			},
+		},
+		{
+			"InfiniBand without IPoIB: SCSI disks over the second port, the third's link layer unknown, the fourth on Ethernet", node.Inventory{
+				PCI: known([]node.PCIFunction{function(a, "020700")}), Netdevs: known([]node.Netdev{}),
+				RDMA:      known([]node.RDMADevice{rdma("mlx5_0", a, port(1, "", known(infiniband)), port(2, "", known(infiniband)), port(3, "", node.Unknown[string]("no answer within 2s", node.Source{})), port(4, "", known(ethernet)))}),
+				Protected: known([]node.ProtectedNetdev{{Name: "eth0", Reason: "carries the default route"}, {NIC: a + "/2", Reason: "carries SCSI disks (SRP)"}}),
+			},
+			[]nic{
+				{a, noNetdev, "mlx5_0", infiniband, false}, {a + "/2", noNetdev, "mlx5_0", infiniband, true},
+				{a + "/3", noNetdev, "mlx5_0", "? no answer within 2s", noNetdev}, {a + "/4", noNetdev, "mlx5_0", ethernet, noNetdev},
+			},
+		},
+		{
+			"InfiniBand, network devices unknown", node.Inventory{
+				PCI: known([]node.PCIFunction{function(a, "020700")}), Netdevs: node.Unknown[[]node.Netdev]("no /sys/class/net", node.Source{}),
+				RDMA: known([]node.RDMADevice{rdma("mlx5_0", a, port(1, "", known(infiniband)))}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{a, "? no /sys/class/net", "mlx5_0", infiniband, "? no /sys/class/net"}},
+		},
+		{
+			"an IPoIB partition carries the default route, a virtual function the way to the SSH client", node.Inventory{
+				PCI: known([]node.PCIFunction{function(a, "020700"), function(b, "020000"), {Address: "0000:1b:00.2", Vendor: "15b3", Device: "101e", Class: "020000", PhysicalFunction: b}}),
+				Netdevs: known([]node.Netdev{
+					{Name: "eth1", Type: node.ARPHardwareEthernet, PCI: b, Port: 1}, {Name: "eth1v0", Type: node.ARPHardwareEthernet, PCI: "0000:1b:00.2", Port: 1},
+					{Name: "ib0", Type: node.ARPHardwareInfiniBand, PCI: a, Port: 1}, {Name: "ib0.8001", Type: node.ARPHardwareInfiniBand, PCI: a, Port: 1},
+				}),
+				RDMA:      known([]node.RDMADevice{}),
+				Protected: known([]node.ProtectedNetdev{{Name: "eth1v0", Reason: "route back to the SSH client"}, {Name: "ib0.8001", Reason: "carries the default route"}}),
+			},
+			[]nic{
+				{a, "ib0", "? the NIC has no RDMA device (rdma-devices)", infiniband, true},
+				{b, "eth1", "? the NIC has no RDMA device (rdma-devices)", ethernet, true},
 			},
 		},
 		{

@@ -32,10 +32,32 @@ func (inv Inventory) PortOf(key string) (NIC, bool) {
 	functions, _ := inv.PCI.Get()
 	for _, p := range functions {
 		if ok && p.Address == address && p.IsNIC() && slices.Contains(inv.nicPorts(address), port) {
-			return inv.nic(p, port), true
+			return inv.nic(p, port, inv.guarded()), true
 		}
 	}
 	return NIC{}, false
+}
+
+// RDMAPortOf is the RDMA port of a NIC port as DEVICE/PORT, the key of RDMAPort: that of the same number on its PCI function, else
+// that which has its network device or one that stands on it (a bond, rxe).
+func (inv Inventory) RDMAPortOf(n NIC) Value[string] {
+	name, ok := n.RDMA.Get()
+	if !ok {
+		return n.RDMA
+	}
+	netdev, hasNetdev := n.Netdev.Get()
+	devices, _ := inv.RDMA.Get() // known where a NIC has one
+	for _, d := range devices {
+		if d.Name != name {
+			continue
+		}
+		for _, p := range d.Ports {
+			if d.PCI == n.Address && p.Port == n.Port || hasNetdev && (p.Netdev == netdev || inv.standsOn(p.Netdev, netdev)) {
+				return Known(fmt.Sprintf("%s/%d", name, p.Port), n.RDMA.Source())
+			}
+		}
+	}
+	return Unknown[string](fmt.Sprintf("RDMA device %s shows no port of the NIC", name), n.RDMA.Source())
 }
 
 // PortRefusal says why the port with a key of NIC.String must not be touched: it is protected, or that cannot be told. It
@@ -50,10 +72,11 @@ func (inv Inventory) PortRefusal(key string) string {
 	case !ok:
 		return "whether it is protected is unknown: " + n.Protected.Reason()
 	case protected:
-		name, _ := n.Netdev.Get()
-		list, _ := inv.Protected.Get()
-		i := slices.IndexFunc(list, func(p ProtectedNetdev) bool { return p.Name == name })
-		return fmt.Sprintf("it is protected: %s, %s", name, list[i].Reason)
+		by := inv.guarded()[n.String()]
+		if by.Name == "" {
+			return "it is protected: " + by.Reason
+		}
+		return fmt.Sprintf("it is protected: %s, %s", by.Name, by.Reason)
 	default:
 		return ""
 	}
@@ -250,6 +273,23 @@ func ParseRDMARate(text string) (RDMARate, bool) {
 		r.Mbps += 500
 	}
 	return r, true
+}
+
+// LinkRate is Rate taken apart. It is unknown where the kernel may have had no word for the speed: it writes SDR then, or no
+// name at all.
+func (s RDMAPortState) LinkRate() Value[RDMARate] {
+	text, ok := s.Rate.Get()
+	if !ok {
+		return UnknownLike[RDMARate](s.Rate)
+	}
+	rate, ok := ParseRDMARate(text)
+	switch {
+	case !ok:
+		return Unknown[RDMARate](fmt.Sprintf("%q is no rate", text), s.Rate.Source())
+	case rate.Speed == "" || rate.Speed == "SDR":
+		return Unknown[RDMARate](fmt.Sprintf("%q is what the kernel writes for SDR and for every speed that it does not know", text), s.Rate.Source())
+	}
+	return Known(rate, s.Rate.Source())
 }
 
 // The types of GIDs (drivers/infiniband/core/cache.c).

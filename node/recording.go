@@ -269,6 +269,6 @@ func (inv *Inventory) sort() {
 		slices.SortStableFunc(list, func(a, b RDMADevice) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	if list, ok := inv.Protected.Get(); ok {
-		slices.SortStableFunc(list, func(a, b ProtectedNetdev) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortStableFunc(list, func(a, b ProtectedNetdev) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.NIC, b.NIC)) })
 	}
 }

@@ -350,6 +350,34 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// Both ports of a function are rails, without network devices too; a virtual function is none, and protects the port that it
+// shares.
+func TestRailsOfPorts(t *testing.T) {
+	const sw = "pci0000:10/0000:10:01.0/0000:11:00.0/"
+	inv := wired(sw+"0000:12:00.0/0000:13:00.0 0 gpu", sw+"0000:12:01.0/0000:14:00.0 0", sw+"0000:12:02.0/0000:15:00.0 0", sw+"0000:12:02.0/0000:15:00.1 0")
+	inv = change(inv, "0000:15:00.1", func(f *node.PCIFunction) { f.PhysicalFunction = "0000:15:00.0" })
+	port := func(n int) node.RDMADevicePort {
+		return node.RDMADevicePort{Port: n, LinkLayer: known("InfiniBand")}
+	}
+	inv.RDMA = known([]node.RDMADevice{{Name: "mlx4_0", PCI: "0000:14:00.0", Ports: []node.RDMADevicePort{port(1), port(2)}}, {Name: "mlx5_0", PCI: "0000:15:00.0", Ports: []node.RDMADevicePort{port(1)}}})
+	inv.Netdevs, inv.Protected = known([]node.Netdev{{Name: "vf", PCI: "0000:15:00.1", Port: 1}}), known([]node.ProtectedNetdev{})
+	rails := func() (names []string) {
+		for _, n := range value(inv.Rails()) {
+			key := inv.RDMAPortOf(n)
+			names = append(names, fmt.Sprint(n, " ", text(key)))
+		}
+		return names
+	}
+	want := []string{"0000:14:00.0 mlx4_0/1", "0000:14:00.0/2 mlx4_0/2", "0000:15:00.0 mlx5_0/1"}
+	if diff := gocmp.Diff(want, rails()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	inv.Protected = known([]node.ProtectedNetdev{{Name: "vf"}})
+	if diff := gocmp.Diff(want[:2], rails()); diff != "" {
+		t.Errorf("the virtual function is protected (-want +got):\n%s", diff)
+	}
+}
+
 // Without a NIC there are no rails, and still paths between GPUs, or a reason why not.
 func TestGPUPathsWithoutNICs(t *testing.T) {
 	inv := wired("pci0000:00/0000:00:01.0/0000:0a:00.0 0 gpu", "pci0000:80/0000:80:01.0/0000:81:00.0 1 gpu")
@@ -374,10 +402,10 @@ func TestBondedPortsWithTwoDevices(t *testing.T) {
 	})
 	var got []any
 	for _, n := range value(inv.NICs()) {
-		got = append(got, text(n.RDMA))
+		got = append(got, text(inv.RDMAPortOf(n)))
 	}
 	// The third port is of another device.
-	if diff := gocmp.Diff([]any{"rdma0", "rdma1", "? the NIC has no RDMA device (rdma-devices)"}, got); diff != "" {
+	if diff := gocmp.Diff([]any{"rdma0/1", "rdma1/1", "? the NIC has no RDMA device (rdma-devices)"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -162,4 +162,12 @@ func TestInventoryOfPorts(t *testing.T) {
 	if got := inv.PortRefusal(plantest.Rail); got != "whether it is protected is unknown: the NIC has no network device although driver mlx5_core is bound to it" {
 		t.Error(got)
 	}
+	inv.RDMA = node.Known([]node.RDMADevice{{Name: "mlx5_0", PCI: plantest.Rail, Ports: []node.RDMADevicePort{{Port: 1, LinkLayer: node.Known("InfiniBand", node.Source{})}}}}, node.Source{})
+	if got := inv.PortRefusal(plantest.Rail); got != "" {
+		t.Errorf("InfiniBand without IPoIB: %s", got)
+	}
+	inv.Protected = node.Known([]node.ProtectedNetdev{{NIC: plantest.Rail, Reason: "carries SCSI disks (SRP)"}}, node.Source{})
+	if got := inv.PortRefusal(plantest.Rail); got != "it is protected: carries SCSI disks (SRP)" {
+		t.Error(got)
+	}
 }

@@ -53,7 +53,8 @@ type TopologyGPU struct {
 // TopologyNIC is a port of a NIC. Ports of one function share a name.
 type TopologyNIC struct {
 	TopologyPlace
-	NIC node.NIC
+	NIC  node.NIC
+	Link TopologyLink
 	// Rail: it is among node.rails; unknown where those are.
 	Rail node.Value[bool]
 }
@@ -73,7 +74,9 @@ type TopologyPair struct {
 }
 
 // TopologyQueries are what NewTopology reads besides the inventory.
-func TopologyQueries() []node.Query { return []node.Query{node.NUMANodes.Query("")} }
+func TopologyQueries(inv node.Inventory) []node.Query {
+	return append(linkQueries(inv), node.NUMANodes.Query(""))
+}
 
 // NewTopology reads a topology off facts.
 func NewTopology(n Node, facts node.Facts) Topology {
@@ -105,7 +108,7 @@ func NewTopology(n Node, facts node.Facts) Topology {
 			number, last = number+1, n.Address
 		}
 		p := place("NIC"+strconv.Itoa(number), n.Address, n.PCIID, n.NUMANode)
-		return TopologyNIC{p, n, contains(t.Rails, n.String())}
+		return TopologyNIC{p, n, linkOf(n, facts), contains(t.Rails, n.String())}
 	})
 	for _, b := range bridges {
 		t.Bridges = append(t.Bridges, b)
@@ -243,13 +246,17 @@ func (n TopologyNIC) MarshalJSON() ([]byte, error) {
 		Netdev    *string           `json:"netdev"`
 		RDMA      *string           `json:"rdma"`
 		LinkLayer *string           `json:"link_layer"`
+		Link      *bool             `json:"link"`
+		SpeedMbps *int              `json:"speed_mbps"`
+		State     *string           `json:"state"`
 		Protected *bool             `json:"protected"`
 		GPUs      *[]string         `json:"gpus"`
 		Rail      *bool             `json:"rail"`
 		Unknown   map[string]string `json:"unknown,omitempty"`
 	}{
 		n.TopologyPlace, n.NIC.Port, orNull(n.NIC.Netdev, "netdev", unknown), orNull(n.NIC.RDMA, "rdma", unknown),
-		orNull(n.NIC.LinkLayer, "link_layer", unknown), orNull(n.NIC.Protected, "protected", unknown), orNull(n.NIC.GPUs, "gpus", unknown), orNull(n.Rail, "rail", unknown), unknown,
+		orNull(n.NIC.LinkLayer, "link_layer", unknown), orNull(n.Link.Up, "link", unknown), orNull(n.Link.SpeedMbps, "speed_mbps", unknown), orNull(n.Link.State, "state", unknown),
+		orNull(n.NIC.Protected, "protected", unknown), orNull(n.NIC.GPUs, "gpus", unknown), orNull(n.Rail, "rail", unknown), unknown,
 	})
 }
 
@@ -336,6 +343,8 @@ func (t Topology) unknown() reasons {
 		all.add(n.NIC.Netdev.Reason(), "netdev of", name)
 		all.add(n.NIC.RDMA.Reason(), "RDMA of", name)
 		all.add(n.NIC.LinkLayer.Reason(), "link layer of", name)
+		all.add(n.Link.speed().Reason(), "speed of", name)
+		all.add(n.Link.State.Reason(), "state of", name)
 		all.add(n.NIC.GPUs.Reason(), "nearest GPU of", name)
 	}
 	if t.GPUs.IsKnown() {
@@ -532,7 +541,7 @@ func (t Topology) otherwise() int {
 
 // devices writes what the devices of the matrix are.
 func (p *page) devices(t Topology) {
-	heading := []string{"", "address", "id", "NUMA", "netdev", "RDMA", "link layer", "nearest GPU"}
+	heading := []string{"", "address", "id", "NUMA", "netdev", "RDMA", "link layer", "speed", "state", "nearest GPU"}
 	if p.style.Verbose {
 		heading = append(heading, "bridges above, from the root port")
 	}
@@ -549,13 +558,22 @@ func (p *page) devices(t Topology) {
 	}
 	gpus, _ := t.GPUs.Get()
 	for _, g := range gpus {
-		add(g.TopologyPlace, g.Name, g.Address, make([]cell, 4)...)
+		add(g.TopologyPlace, g.Name, g.Address, make([]cell, 6)...)
 	}
 	nics, _ := t.NICs.Get()
 	for _, n := range nics {
-		add(n.TopologyPlace, n.label(), n.NIC.String(), p.fact(n.NIC.Netdev), p.fact(n.NIC.RDMA), p.fact(n.NIC.LinkLayer), t.nearCell(n))
+		add(n.TopologyPlace, n.label(), n.NIC.String(), p.fact(n.NIC.Netdev), p.fact(n.NIC.RDMA), p.fact(n.NIC.LinkLayer), p.fact(n.Link.speed()), p.state(n.Link), t.nearCell(n))
 	}
 	p.table(rows)
+}
+
+// state is the state of a link.
+func (p *page) state(l TopologyLink) cell {
+	c := p.fact(l.State)
+	if l.isDown() && l.State.IsKnown() {
+		c.color = yellow
+	}
+	return c
 }
 
 // nearCell says what a NIC is to GPUs.
@@ -564,7 +582,11 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 	if !ok {
 		return cell{"?", cyan}
 	}
-	if len(gpus) == 0 {
+	protected, _ := n.NIC.Protected.Get()
+	switch {
+	case len(gpus) == 0 && protected:
+		return cell{"none, protected", yellow}
+	case len(gpus) == 0:
 		return cell{"none", dim}
 	}
 	text := strings.Join(t.near(n), " ")
@@ -573,7 +595,7 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 			text += " " + r.String()
 		}
 	}
-	if protected, _ := n.NIC.Protected.Get(); protected {
+	if protected {
 		return cell{text + ", protected", yellow}
 	}
 	if rail, _ := n.Rail.Get(); rail {

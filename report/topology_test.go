@@ -81,6 +81,7 @@ func TestTopology(t *testing.T) {
 		topology report.Topology
 	}{
 		{"hgx-h100", topology(t, "hgx-h100")}, {"epyc-pcie", topology(t, "epyc-pcie")}, {"vm-guest-2gpu", topology(t, "vm-guest-2gpu")},
+		{"gb200-tray", topology(t, "gb200-tray")}, {"hgx-a100-nps4", topology(t, "hgx-a100-nps4")}, {"rtx-workstation", topology(t, "rtx-workstation")},
 		{"odd", odd()}, {"empty", empty()}, {"blind", blind()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -153,7 +154,7 @@ func sameMatrix(t *testing.T, text string, asJSON []byte) {
 		switch {
 		case len(fields) > 1 && regexp.MustCompile(`^ +(GPU|NIC)0`).MatchString(line) && columns == nil:
 			columns = fields
-		case len(fields) > 1 && columns != nil && strings.HasPrefix(fields[1], "0000:"):
+		case len(fields) > 1 && columns != nil && regexp.MustCompile(`^[0-9a-f]{4}:`).MatchString(fields[1]):
 			columns = nil
 		case columns != nil && len(fields) > 1 && regexp.MustCompile(`^(GPU|NIC)\d`).MatchString(line):
 			for i, cell := range fields[1:min(len(fields), len(name)+1)] {

@@ -32,7 +32,7 @@ func WriteTopologySVG(w io.Writer, t Topology) error {
 const (
 	margin     = 28
 	leafWidth  = 108
-	leafHeight = 60
+	leafHeight = 76
 	leafGap    = 10 // between devices; those of one card touch
 	blockGap   = 22 // between host bridges
 	panelPad   = 18
@@ -42,7 +42,7 @@ const (
 	drop       = 30 // from a port down
 	lineHeight = 18
 	maxWidth   = 1480 // of a row, unless one block is wider
-	minWidth   = 900  // holds the legend
+	minWidth   = 980  // holds the legend
 	monoWidth  = 7    // of a character of an address
 	textWidth  = 8    // of one of a text, at most on the average
 )
@@ -425,12 +425,17 @@ func (d *drawing) card(functions []device, x, y int) {
 	for _, f := range functions {
 		class, lines, hint := f.label()
 		d.rect(class, x+1, y, leafWidth-2, leafHeight, hint)
+		top := y + 18 + (leafHeight-12-16*len(lines))/2
 		for i, line := range lines {
 			text := class + "-text mid"
 			if i > 0 {
 				text += " small"
 			}
-			d.text(text, x+leafWidth/2, y+20+i*16, line)
+			if i == len(lines)-1 && class != "nic" && f.link().isDown() { // spare ports may be
+				d.rect("down", x+5, top+i*16-12, leafWidth-10, 16, "")
+				text = "down-text mid small"
+			}
+			d.text(text, x+leafWidth/2, top+i*16, line)
 		}
 		x += leafWidth
 	}
@@ -447,16 +452,29 @@ func (f device) label() (class string, lines []string, hint string) {
 	n := f.ports[0].NIC
 	rdma, _ := n.RDMA.Get()
 	netdev, _ := n.Netdev.Get()
-	lines = append(lines, shorten(cmp.Or(rdma, netdev), 14))
+	lines = append(lines, shorten(cmp.Or(rdma, netdev), 14), shorten(f.link().short(), 14))
 	for _, p := range f.ports {
 		if protected, _ := p.NIC.Protected.Get(); protected {
 			class = "guarded"
 		} else if rail, _ := p.Rail.Get(); rail {
 			class = "rail"
 		}
-		hint += "; " + joinNonEmpty(", ", p.NIC.String(), orUnknown("netdev", p.NIC.Netdev), orUnknown("RDMA", p.NIC.RDMA), orUnknown("link layer", p.NIC.LinkLayer))
+		hint += "; " + joinNonEmpty(", ", p.NIC.String(), orUnknown("netdev", p.NIC.Netdev), orUnknown("RDMA", p.NIC.RDMA), orUnknown("link layer", p.NIC.LinkLayer), p.Link.hint())
 	}
 	return class, lines, hint
+}
+
+// link is that of a NIC, of several ports the first that is down; of a GPU it is all unknown.
+func (f device) link() TopologyLink {
+	for _, p := range f.ports {
+		if p.Link.isDown() {
+			return p.Link
+		}
+	}
+	if len(f.ports) == 0 {
+		return TopologyLink{}
+	}
+	return f.ports[0].Link
 }
 
 func orUnknown(what string, v node.Value[string]) string {
@@ -469,7 +487,7 @@ func orUnknown(what string, v node.Value[string]) string {
 // legend explains the boxes and the relations, and returns where it ends.
 func (d *drawing) legend(y int) int {
 	x := margin
-	for _, sample := range [][2]string{{"gpu", "GPU"}, {"rail", "rail"}, {"guarded", "protected NIC"}, {"nic", "other NIC"}, {"switch", "PCIe switch"}, {"port", "root port"}, {"host", "host bridge"}} {
+	for _, sample := range [][2]string{{"gpu", "GPU"}, {"rail", "rail"}, {"guarded", "protected NIC"}, {"nic", "other NIC"}, {"down", "port down"}, {"switch", "PCIe switch"}, {"port", "root port"}, {"host", "host bridge"}} {
 		height, top := 16, y-12
 		if sample[0] == "host" {
 			height, top = 6, y-7
@@ -552,6 +570,8 @@ text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f232
 .nic-text { fill: #0a3069 }
 .guarded { fill: #eff2f5; stroke: #818b98; stroke-dasharray: 4 3 }
 .guarded-text { fill: #59636e }
+.down { fill: #cf222e }
+.down-text { fill: #ffffff }
 @media (prefers-color-scheme: dark) {
 text { fill: #f0f6fc }
 .muted, .mono, .port-label, .guarded-text { fill: #9198a1 }
@@ -563,7 +583,7 @@ text { fill: #f0f6fc }
 .wire { stroke: #656c76 }
 .gpu { fill: #238636 }
 .rail { fill: #1f6feb }
-.gpu-text, .rail-text { fill: #ffffff }
+.gpu-text, .rail-text, .down-text { fill: #ffffff }
 .nic { fill: #0d1117; stroke: #388bfd }
 .nic-text { fill: #a5d6ff }
 .guarded { fill: #212830; stroke: #656c76 }

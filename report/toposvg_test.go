@@ -77,6 +77,8 @@ func TestDrawingIsLegible(t *testing.T) {
 				if !slices.ContainsFunc(boxes, func(b shape) bool { return b.X <= s.X-half && s.X+half <= b.X+b.W && b.Y < s.Y && s.Y < b.Y+b.H }) {
 					t.Fatalf("%q at %d, %d is in no box", s.Text, s.X, s.Y)
 				}
+			case s.Kind == "text" && s.Class == "muted" && s.X+7*utf8.RuneCountInString(s.Text) > d.Width:
+				t.Fatalf("%q leaves the page of %d", s.Text, d.Width)
 			case s.X < 0 || s.Y < 0 || s.X > d.Width || s.Y > d.Height || s.Kind != "text" && s.Kind != "line" && (s.X+s.W > d.Width || s.Y+s.H > d.Height):
 				t.Fatalf("%+v is not on the page of %d by %d", s, d.Width, d.Height)
 			}

@@ -96,7 +96,7 @@ func TestPlanOfExampleAsJSON(t *testing.T) {
 }
 
 func TestHealthyExamples(t *testing.T) {
-	for _, name := range []string{"hgx-h100", "vm-guest-2gpu"} {
+	for _, name := range []string{"gb200-tray", "hgx-a100-nps4", "hgx-h100", "rtx-workstation", "vm-guest-2gpu"} {
 		execute(t, here(t, "plan", "--node", "example:"+name)).want(t, plan.ExitOK)
 	}
 	// Several nodes: one document a line, the worst exit code.

@@ -60,6 +60,8 @@ func epycPCIe() *machine {
 	m.numaNodes("0-95")
 	m.module("rdma_cm", false, "kernel/drivers/infiniband/core/rdma_cm.ko", kernels)
 	m.noDCBXAgents()
+	m.link("0000:41:00.0", driver{"bnxt_en", "219.0.144.0/pkg 219.0.144.0"}, 10_000)
+	m.link("0000:41:00.1", driver{"bnxt_en", "219.0.144.0/pkg 219.0.144.0"}, 0)
 	m.rootFileSystem("ext4")
 	return m
 }

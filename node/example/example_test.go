@@ -19,8 +19,11 @@ var update = flag.Bool("update", false, "write the recordings anew")
 // builders make the recordings.
 var builders = map[string]func() *machine{
 	"epyc-pcie":        epycPCIe,
+	"gb200-tray":       gb200Tray,
+	"hgx-a100-nps4":    hgxA100NPS4,
 	"hgx-h100":         hgxH100,
 	"hgx-h100-drifted": hgxH100Drifted,
+	"rtx-workstation":  rtxWorkstation,
 	"vm-guest-2gpu":    vmGuest,
 }
 

@@ -61,6 +61,7 @@ func vmGuest() *machine {
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm")
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.numaNodes("0-31")
+	m.link("0000:00:03.0", driver{"virtio_net", ""}, -1)
 	m.rootFileSystem("ext4")
 	return m
 }

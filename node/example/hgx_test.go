@@ -157,10 +157,26 @@ func hgxH100() *machine {
 		title: "Ubuntu", uuid: hgxRootUUID, kernels: hgxKernels, linux: serialOutput, linuxDefault: "intel_iommu=on iommu=pt",
 		fragments: []string{"/etc/default/grub.d/60-gpu.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT intel_iommu=on iommu=pt\"\n"},
 	})
+	m.gpuServer(hgxKernels)
+	m.unit("nvidia-fabricmanager.service", "enabled", "active")
+	m.ncclConf("NCCL_IB_HCA==" + strings.Join(rails, ",") + "\nNCCL_SOCKET_IFNAME==bond0\nNCCL_IB_TC=104\nNCCL_IB_QPS_PER_CONNECTION=4\n")
+	m.numaNodes("0-55,112-167", "56-111,168-223")
+	m.losslessRails()
+	for port := range 2 {
+		m.link(fmt.Sprintf("0000:01:00.%d", port), driver{"tg3", "FFV22.31.13 bc 5720-v1.39"}, 0)
+		m.link(fmt.Sprintf("0000:1b:00.%d", port), driver{"mlx5_core", "22.39.1002 (MT_0000000359)"}, 100_000)
+	}
+	m.roce("mlx5_bond_0/1", "100 Gb/sec (4X EDR)", "22.39.1002", "MT4125")
+	return m
+}
+
+// gpuServer is what the owner of a server with GPUs and rails has set up on it: modules, limits, services.
+func (m *machine) gpuServer(kernels []string) {
 	answer(m, node.ModuleSigning, "", node.Known(node.ModuleSigningState{Lockdown: "none"}, at("/sys/module/module/parameters/sig_enforce")))
-	m.module("mlx5_ib", true, mlx5File, hgxKernels)
-	m.module("nvidia_peermem", true, peermemFile, hgxKernels)
-	m.module("nv_peer_mem", false, "", hgxKernels)
+	m.module("mlx5_ib", true, mlx5File, kernels)
+	m.module("nvidia_peermem", true, peermemFile, kernels)
+	m.module("nv_peer_mem", false, "", kernels)
+	m.module("rdma_cm", true, "updates/dkms/rdma_cm.ko", kernels)
 	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n", "/etc/modules-load.d/nvidia-peermem.conf", "nvidia-peermem\n")
 	files(m, node.ModprobeFiles, "", "/etc/modprobe.d", "/etc/modprobe.d/blacklist-nouveau.conf", "blacklist nouveau\noptions nouveau modeset=0\n")
 
@@ -175,16 +191,11 @@ func hgxH100() *machine {
 	m.unit("containerd.service", "enabled", "active", "/usr/lib/systemd/system/containerd.service", containerd, "/etc/systemd/system/containerd.service.d/memlock.conf", memlockText)
 	m.process("containerd.service", "containerd", 2874, "unlimited")
 	m.noUnits("docker.service", "crio.service", "kubelet.service", "nv_peer_mem.service")
-	m.unit("nvidia-fabricmanager.service", "enabled", "active")
 	m.unit("nvidia-persistenced.service", "static", "active")
-
-	m.ncclConf("NCCL_IB_HCA==" + strings.Join(rails, ",") + "\nNCCL_SOCKET_IFNAME==bond0\nNCCL_IB_TC=104\nNCCL_IB_QPS_PER_CONNECTION=4\n")
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "PATH=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n")
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
-	m.numaNodes("0-55,112-167", "56-111,168-223")
-	m.losslessRails()
+	m.noDCBXAgents()
 	m.rootFileSystem("ext4")
-	return m
 }
 
 // hgxH100Drifted is the same kind of node after a year of hands: every job still ends with exit

@@ -19,6 +19,7 @@ import (
 // machine collects what a reader would answer on a node that does not exist.
 type machine struct {
 	hostname       string
+	arch           string // x86_64 where empty
 	os             node.OS
 	kernel         string
 	dmi            node.Value[node.DMI]
@@ -64,7 +65,7 @@ func (m *machine) facts() node.Facts {
 	m.bus.functions = functions
 	inv := node.Inventory{
 		Hostname:       m.hostname,
-		Arch:           node.Known("x86_64", node.Source{Call: "uname"}),
+		Arch:           node.Known(cmp.Or(m.arch, "x86_64"), node.Source{Call: "uname"}),
 		Kernel:         node.Known(m.kernel, node.Source{Call: "uname"}),
 		OS:             node.Known(m.os, at("/etc/os-release")),
 		DMI:            m.dmi,
@@ -84,6 +85,46 @@ func (m *machine) facts() node.Facts {
 		m.pcie()
 	}
 	return node.NewFacts(inv, observed, slices.Collect(maps.Values(m.answers)))
+}
+
+// driver is what drives a network device, and its firmware as it words it.
+type driver struct{ name, firmware string }
+
+// link answers for the link of a NIC port, by its key and its speed in Mbit/s: 0 where nothing is plugged in, -1 where
+// the driver does not know.
+func (m *machine) link(key string, d driver, mbps int) {
+	address, port, _ := node.ParseNIC(key)
+	i := slices.IndexFunc(m.netdevs, func(n node.Netdev) bool { return n.PCI == address && n.Port == port })
+	dir, ioctl := "/sys/class/net/"+m.netdevs[i].Name, node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GDRVINFO"}
+	up := m.netdevs[i].Up
+	s := node.LinkState{
+		Netdev: m.netdevs[i].Name, MAC: node.Known(fmt.Sprintf("02:00:%s:%s:0%s:%02x", address[2:4], address[5:7], address[11:], port-1), at(dir+"/address")), MTU: node.Known(1500, at(dir+"/mtu")),
+		Up: node.Known(up, at(dir+"/flags")), Carrier: node.Known(mbps != 0, at(dir+"/carrier")), OperState: node.Known("up", at(dir+"/operstate")), Speed: node.Known(mbps, at(dir+"/speed")),
+		Driver: node.Known(d.name, ioctl), Firmware: node.Known(d.firmware, ioctl),
+	}
+	if mbps == 0 {
+		s.OperState = node.Known("down", at(dir+"/operstate"))
+	}
+	if mbps <= 0 {
+		s.Speed = node.Unknown[int]("there is no link, or the driver does not know its speed", at(dir+"/speed"))
+	}
+	if !up {
+		s.Carrier = node.Unknown[bool]("the network device is down", at(dir+"/carrier"))
+		s.Speed = node.Unknown[int]("the network device is down, or its driver has no speed", at(dir+"/speed"))
+	}
+	answer(m, node.Link, key, node.Known(s, at(dir)))
+}
+
+// roce answers for the RDMA port, DEVICE/PORT, of an Ethernet port with a link.
+func (m *machine) roce(key, rate, firmware, hca string) {
+	device, port, _ := strings.Cut(key, "/")
+	dir := "/sys/class/infiniband/" + device
+	ports := dir + "/ports/" + port
+	answer(m, node.RDMAPort, key, node.Known(node.RDMAPortState{
+		LinkLayer: "Ethernet", State: node.Known(node.RDMAActive, at(ports+"/state")), PhysState: node.Known("LinkUp", at(ports+"/phys_state")), Rate: node.Known(rate, at(ports+"/rate")),
+		LID: node.Known(0, at(ports+"/lid")), SMLID: node.Known(0, at(ports+"/sm_lid")), GIDs: node.Known([]node.GID{}, at(ports+"/gids")),
+		Firmware: node.Known(firmware, at(dir+"/fw_ver")), HCAType: node.Known(hca, at(dir+"/hca_type")),
+	}, at(ports)))
 }
 
 // rootFileSystem answers which file system holds the directories that sinks write into: one of
@@ -117,6 +158,9 @@ func (m *machine) numaNodes(cpus ...string) {
 // iommuState puts every function into a group of its own, as ACS does.
 func (m *machine) iommuState() node.IOMMUState {
 	state := node.IOMMUState{Units: m.iommus, Tables: m.firmware, MaxAPICID: node.Known(255, at("/proc/cpuinfo"))}
+	if m.arch != "" {
+		state.MaxAPICID = node.Unknown[int]("no APIC id is in /proc/cpuinfo", at("/proc/cpuinfo"))
+	}
 	if len(m.iommus) == 0 {
 		return state
 	}
@@ -321,15 +365,25 @@ type bus struct{ functions []node.PCIFunction }
 // id is a kind of function: ids, class and driver.
 type id struct{ vendor, device, class, driver string }
 
-// add puts a function below parent ("" for a root bus) and returns its address. Buses below
-// 0x80 belong to the first socket.
+// add puts a function below parent ("" for a root bus) and returns its address, which is in domain 0000 unless it
+// says another one. Buses below 0x80 belong to the first socket.
 func (b *bus) add(address, parent string, k id) string {
-	f := node.PCIFunction{Address: "0000:" + address, Vendor: k.vendor, Device: k.device, Class: k.class, Driver: k.driver, Parent: parent}
-	if address >= "80" {
+	if strings.Count(address, ":") == 1 {
+		address = "0000:" + address
+	}
+	f := node.PCIFunction{Address: address, Vendor: k.vendor, Device: k.device, Class: k.class, Driver: k.driver, Parent: parent}
+	if bus := address[strings.IndexByte(address, ':')+1:]; bus >= "80" {
 		f.NUMANode = 1
 	}
 	b.functions = append(b.functions, f)
 	return f.Address
+}
+
+// numa sets the NUMA node of all functions.
+func (b *bus) numa(of func(address string) int) {
+	for i, f := range b.functions {
+		b.functions[i].NUMANode = of(f.Address)
+	}
 }
 
 // remove takes a function off the bus.

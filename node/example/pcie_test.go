@@ -17,6 +17,18 @@ var fastest = map[string]pciregs.Link{
 	"10de:26b9": {SpeedGTs: 16, Width: 16},
 	"15b3:1021": {SpeedGTs: 32, Width: 16},
 	"15b3:101d": {SpeedGTs: 16, Width: 16},
+	"10de:20b2": {SpeedGTs: 16, Width: 16},
+	"10de:2941": {SpeedGTs: 32, Width: 16},
+	"10de:2684": {SpeedGTs: 16, Width: 16},
+	"10de:22b1": {SpeedGTs: 32, Width: 16}, // root ports of Grace
+	"1022:1483": {SpeedGTs: 16, Width: 16}, // of Rome
+	"1022:14db": {SpeedGTs: 32, Width: 16}, // and of Raphael
+	"1000:c010": {SpeedGTs: 16, Width: 16},
+	"15b3:1979": {SpeedGTs: 32, Width: 16},
+	"15b3:197b": {SpeedGTs: 32, Width: 16},
+	"15b3:101b": {SpeedGTs: 16, Width: 16},
+	"15b3:a2dc": {SpeedGTs: 32, Width: 16},
+	"8086:125c": {SpeedGTs: 5, Width: 1},
 	"14e4:165f": {SpeedGTs: 5, Width: 2},
 	"14e4:16d7": {SpeedGTs: 8, Width: 8},
 }

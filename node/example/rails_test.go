@@ -9,25 +9,42 @@ import (
 	"busbar/plan/plantest"
 )
 
-// rail is the port of a ConnectX-7 beside the GPU of switch i, lossless as a fabric with NVIDIA's example numbers wants
-// it, with MLNX_OFED's driver.
+// adapter is a kind of NIC whose ports are rails.
+type adapter struct {
+	mbps                         int
+	rate, firmware, board, model string
+}
+
+// The adapters of rails.
+var (
+	ndr = adapter{400_000, "400 Gb/sec (4X NDR)", "28.39.1002", "MT_0000000838", "MT4129"}
+	hdr = adapter{200_000, "200 Gb/sec (4X HDR)", "20.39.1002", "MT_0000000223", "MT4123"}
+)
+
+// rail is the port of a ConnectX-7 beside the GPU of switch i.
 func rail(i int) plantest.PortState {
 	bus := gpuSwitches[i] + 5
-	s := plantest.Lossless(fmt.Sprintf("0000:%02x:00.0", bus), fmt.Sprintf("enp%ds0np0", bus), rails[i])
+	return losslessRail(bus, fmt.Sprintf("enp%ds0np0", bus), rails[i], i, ndr)
+}
+
+// losslessRail is the only port of an adapter on a bus, the i-th of the node's rails, lossless as a fabric with NVIDIA's example
+// numbers wants it, with MLNX_OFED's driver.
+func losslessRail(bus int, netdev, rdma string, i int, a adapter) plantest.PortState {
+	s := plantest.Lossless(fmt.Sprintf("0000:%02x:00.0", bus), netdev, rdma)
 	driver := node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GDRVINFO"}
-	s.Link.MAC = node.Known(fmt.Sprintf("58:a2:e1:0c:%02x:00", bus), at("/sys/class/net/"+s.Link.Netdev+"/address"))
-	s.Link.Speed = node.Known(400_000, at("/sys/class/net/"+s.Link.Netdev+"/speed"))
-	s.Link.Driver, s.Link.Firmware = node.Known("mlx5_core", driver), node.Known("28.39.1002 (MT_0000000838)", driver)
+	s.Link.MAC = node.Known(fmt.Sprintf("58:a2:e1:0c:%02x:00", bus), at("/sys/class/net/"+netdev+"/address"))
+	s.Link.Speed = node.Known(a.mbps, at("/sys/class/net/"+netdev+"/speed"))
+	s.Link.Driver, s.Link.Firmware = node.Known("mlx5_core", driver), node.Known(a.firmware+" ("+a.board+")", driver)
 	s.Flow.PFCStormPrevention = node.Known(ethtool.StormPreventionOff, node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GTUNABLE"})
-	port := "/sys/class/infiniband/" + rails[i]
-	s.RDMA.PhysState, s.RDMA.Rate = node.Known("LinkUp", at(port+"/ports/1/phys_state")), node.Known("400 Gb/sec (4X NDR)", at(port+"/ports/1/rate"))
-	s.RDMA.Firmware, s.RDMA.BoardID, s.RDMA.HCAType = node.Known("28.39.1002", at(port+"/fw_ver")), node.Known("MT_0000000838", at(port+"/board_id")), node.Known("MT4129", at(port+"/hca_type"))
+	port := "/sys/class/infiniband/" + rdma
+	s.RDMA.PhysState, s.RDMA.Rate = node.Known("LinkUp", at(port+"/ports/1/phys_state")), node.Known(a.rate, at(port+"/ports/1/rate"))
+	s.RDMA.Firmware, s.RDMA.BoardID, s.RDMA.HCAType = node.Known(a.firmware, at(port+"/fw_ver")), node.Known(a.board, at(port+"/board_id")), node.Known(a.model, at(port+"/hca_type"))
 	s.RDMA.NodeGUID = node.Known(fmt.Sprintf("58a2:e103:000c:%02x00", bus), at(port+"/node_guid"))
 	s.RDMA.LID, s.RDMA.SMLID = node.Known(0, at(port+"/ports/1/lid")), node.Known(0, at(port+"/ports/1/sm_lid"))
 	local, address := fmt.Sprintf("fe80:0000:0000:0000:5aa2:e1ff:fe0c:%02x00", bus), fmt.Sprintf("0000:0000:0000:0000:0000:ffff:c612:%02x11", i)
 	s.RDMA.GIDs = node.Known([]node.GID{
-		{Index: 0, GID: local, Type: node.GIDRoCEv1, Netdev: s.Link.Netdev}, {Index: 1, GID: local, Type: node.GIDRoCEv2, Netdev: s.Link.Netdev},
-		{Index: 2, GID: address, Type: node.GIDRoCEv1, Netdev: s.Link.Netdev}, {Index: 3, GID: address, Type: node.GIDRoCEv2, Netdev: s.Link.Netdev},
+		{Index: 0, GID: local, Type: node.GIDRoCEv1, Netdev: netdev}, {Index: 1, GID: local, Type: node.GIDRoCEv2, Netdev: netdev},
+		{Index: 2, GID: address, Type: node.GIDRoCEv1, Netdev: netdev}, {Index: 3, GID: address, Type: node.GIDRoCEv2, Netdev: netdev},
 	}, at(port+"/ports/1/gids"))
 	return s
 }
@@ -43,13 +60,11 @@ func (m *machine) answerRail(s plantest.PortState) {
 	}
 }
 
-// losslessRails are all rails, and no agent of DCBX.
+// losslessRails are all rails.
 func (m *machine) losslessRails() {
 	for i := range gpuSwitches {
 		m.answerRail(rail(i))
 	}
-	m.module("rdma_cm", true, "updates/dkms/rdma_cm.ko", hgxKernels)
-	m.noDCBXAgents()
 }
 
 func (m *machine) noDCBXAgents() {

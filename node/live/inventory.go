@@ -98,7 +98,8 @@ func (r *Reader) readNetwork(ctx context.Context, parts chan<- func(*node.Invent
 	for i, d := range list {
 		list[i].Addresses = slices.Sorted(slices.Values(n.Addresses[d.Name]))
 	}
-	protected := r.protect(b, net, list)
+	devices, _ := rdma.Get()
+	protected := r.protect(b, net, list, devices)
 	if !ok {
 		protected = node.Unknown[[]node.ProtectedNetdev](netdevs.Reason(), netdevs.Source())
 	}

@@ -185,6 +185,23 @@ func TestProtected(t *testing.T) {
 		netTree("lo", "772", "", nil),
 		netTree("eth0", "1", "../../../0000:80:00.0", map[string]string{"address": "0c:42:a1:00:00:07\n"}),
 		netTree("eth1", "1", "../../../0000:80:00.1", nil),
+		netTree("ib1", "32", "../../../0000:90:00.1", nil),
+		{
+			"sys/class/infiniband/mlx5_0/device": "-> ../../../0000:90:00.0", "sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand\n", "sys/class/infiniband/mlx5_0/ports/2/link_layer": "InfiniBand\n",
+			"sys/class/infiniband/mlx5_1/device": "-> ../../../0000:90:00.1", "sys/class/infiniband/mlx5_1/ports/1/link_layer": "InfiniBand\n",
+		},
+	}
+	const toEth0 = head + "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+	srp := func(host, device, port string) map[string]string {
+		dir := "sys/class/scsi_host/" + host + "/"
+		return map[string]string{dir + "local_ib_device": device + "\n", dir + "local_ib_port": port + "\n"}
+	}
+	join := func(all ...map[string]string) map[string]string {
+		m := map[string]string{}
+		for _, one := range all {
+			maps.Copy(m, one)
+		}
+		return m
 	}
 	for _, test := range []struct {
 		name  string
@@ -223,6 +240,16 @@ func TestProtected(t *testing.T) {
 			"sys/class/nvme/nvme0/transport": "pcie\n", "sys/class/nvme/nvme0/address": "0000:01:00.0\n"}, why: "no protected NIC is known"},
 		{name: "saved", files: map[string]string{"proc/net/route": head, "var/lib/busbar/protected.json": `["0000:80:00.1", "wlan9"]`},
 			want: []node.ProtectedNetdev{{Name: "eth1", Reason: "protected since a run that had a network"}}},
+		{name: "SCSI disks over InfiniBand", files: join(map[string]string{"proc/net/route": toEth0, "sys/class/scsi_host/host0/proc_name": "ahci\n"}, srp("host1", "mlx5_0", "2"), srp("host2", "mlx5_1", "1")),
+			want: []node.ProtectedNetdev{{NIC: "0000:90:00.0/2", Reason: "carries SCSI disks (SRP)"}, {Name: "eth0", Reason: "carries the default route"}, {Name: "ib1", Reason: "carries SCSI disks (SRP)"}}},
+		{name: "SCSI disks and no route", files: join(map[string]string{"proc/net/route": head}, srp("host1", "mlx5_0", "2")), why: "no protected NIC is known"},
+		{name: "a SCSI adapter without its port", files: map[string]string{"proc/net/route": toEth0, "sys/class/scsi_host/host1/local_ib_device": "mlx5_0\n"},
+			why: "the InfiniBand port of the SCSI adapter host1 could not be read: no such file or directory"},
+		{name: "saved, a NIC without a network device", files: map[string]string{"proc/net/route": toEth0, "var/lib/busbar/protected.json": `["0000:90:00.0"]`},
+			want: []node.ProtectedNetdev{
+				{NIC: "0000:90:00.0", Reason: "protected since a run that had a network"}, {NIC: "0000:90:00.0/2", Reason: "protected since a run that had a network"},
+				{Name: "eth0", Reason: "carries the default route"},
+			}},
 		{name: "saved, torn", files: map[string]string{"proc/net/route": head, "var/lib/busbar/protected.json": `["0000:8`}, why: "is no JSON list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

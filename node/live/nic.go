@@ -179,7 +179,7 @@ func (f files) carrier(p string) node.Value[bool] {
 }
 
 // speed: the kernel answers EINVAL while the device is down and where the driver has no speed, and
-// -1 without a link (speed_show in net/core/net-sysfs.c).
+// -1 without a link and where the driver does not know (speed_show in net/core/net-sysfs.c).
 func (f files) speed(p string) node.Value[int] {
 	n, err := f.number(p)
 	switch {
@@ -188,7 +188,7 @@ func (f files) speed(p string) node.Value[int] {
 	case err != nil:
 		return unknown[int](err, p)
 	case n < 0 || n == math.MaxUint32: // SPEED_UNKNOWN
-		return node.Unknown[int]("there is no link", node.Source{Path: p})
+		return node.Unknown[int]("there is no link, or the driver does not know its speed", node.Source{Path: p})
 	default:
 		return node.Known(n, node.Source{Path: p})
 	}

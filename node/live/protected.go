@@ -184,13 +184,14 @@ func routes(v node.Value[network]) node.Value[[]node.Route] {
 }
 
 // protect names the network devices that carry a default route of the main table, the way to
-// a host of b, or were saved, with everything they stand on.
-func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev) node.Value[[]node.ProtectedNetdev] {
+// a host of b, SCSI disks, or were saved, with everything they stand on; and the ports of RDMA devices that
+// need protection without a network device.
+func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev, rdma []node.RDMADevice) node.Value[[]node.ProtectedNetdev] {
 	n, ok := v.Get()
 	if !ok {
 		return node.Unknown[[]node.ProtectedNetdev]("the routes are not known: "+v.Reason(), v.Source())
 	}
-	p := protection{netdevs: map[string]node.Netdev{}, reasons: map[string]string{}}
+	p := protection{netdevs: map[string]node.Netdev{}, reasons: map[string]string{}, ports: map[string]string{}}
 	for _, d := range netdevs {
 		p.netdevs[d.Name] = d
 	}
@@ -226,13 +227,57 @@ func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev
 	}
 	for _, d := range netdevs {
 		if slices.Contains(saved, d.Name) || d.PCI != "" && slices.Contains(saved, d.PCI) {
-			p.add(d.Name, "protected since a run that had a network", "")
+			p.add(d.Name, wasProtected, "")
 		}
+	}
+	disks, err := r.files.srpPorts()
+	if err != nil {
+		return node.Unknown[[]node.ProtectedNetdev](err.Error(), node.Source{Path: scsiHosts})
 	}
 	if len(p.reasons) == 0 {
 		return node.Unknown[[]node.ProtectedNetdev]("no protected NIC is known: there is no default route", v.Source())
 	}
+	for _, d := range rdma {
+		for _, port := range d.Ports {
+			if d.PCI != "" && slices.Contains(saved, d.PCI) {
+				p.addPort(d, port, wasProtected)
+			}
+			if disks[rdmaPortKey(d.Name, port.Port)] {
+				p.addPort(d, port, "carries SCSI disks (SRP)")
+			}
+		}
+	}
 	return node.Known(p.list(), v.Source())
+}
+
+const wasProtected = "protected since a run that had a network"
+
+// scsiHosts has an entry for each SCSI adapter.
+const scsiHosts = "/sys/class/scsi_host"
+
+// srpPorts are the RDMA ports, DEVICE/PORT, over which ib_srp has SCSI disks: the one storage of the kernel's that needs no
+// network device (Documentation/ABI/stable/sysfs-driver-ib_srp, local_ib_device and local_ib_port).
+func (f files) srpPorts() (map[string]bool, error) {
+	hosts, err := f.names(scsiHosts)
+	if err != nil && !absent(err) {
+		return nil, errors.New("the SCSI adapters could not be read: " + reason(err))
+	}
+	ports := map[string]bool{}
+	for _, host := range hosts {
+		device, err := f.attribute(scsiHosts + "/" + host + "/local_ib_device")
+		if absent(err) {
+			continue // another driver's
+		}
+		var port int
+		if err == nil {
+			port, err = f.number(scsiHosts + "/" + host + "/local_ib_port")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the InfiniBand port of the SCSI adapter %s could not be read: %s", host, reason(err))
+		}
+		ports[rdmaPortKey(device, port)] = true
+	}
+	return ports, nil
 }
 
 // saved reads the saved set; none is empty.
@@ -260,6 +305,8 @@ func (f files) saved() ([]string, error) {
 type protection struct {
 	netdevs map[string]node.Netdev
 	reasons map[string]string
+	// ports without a network device, by node.NIC.String().
+	ports map[string]string
 }
 
 // add protects a device, found below another one or not, and what it stands on. The
@@ -278,11 +325,25 @@ func (p protection) add(name, why, above string) {
 	}
 }
 
+// addPort protects the network device of an RDMA port, or the port where it has none.
+func (p protection) addPort(d node.RDMADevice, port node.RDMADevicePort, why string) {
+	if _, there := p.netdevs[port.Netdev]; there {
+		p.add(port.Netdev, why, "")
+	} else if d.PCI != "" {
+		p.ports[node.NIC{Address: d.PCI, Port: port.Port}.String()] = why
+	}
+}
+
 func (p protection) list() []node.ProtectedNetdev {
 	list := []node.ProtectedNetdev{}
 	for name, why := range p.reasons {
 		list = append(list, node.ProtectedNetdev{Name: name, Reason: why})
 	}
-	slices.SortFunc(list, func(a, b node.ProtectedNetdev) int { return cmp.Compare(a.Name, b.Name) })
+	for nic, why := range p.ports {
+		list = append(list, node.ProtectedNetdev{NIC: nic, Reason: why})
+	}
+	slices.SortFunc(list, func(a, b node.ProtectedNetdev) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.NIC, b.NIC))
+	})
 	return list
 }

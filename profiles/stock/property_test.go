@@ -294,7 +294,10 @@ func TestExamples(t *testing.T) {
 			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
 			`drift error sysctl["kernel.numa_balancing"] sysctl.boot`,
 		}},
+		{recording: "gb200-tray", profile: "baseline"},
+		{recording: "hgx-a100-nps4", profile: "hgx-a100-roce"},
 		{recording: "hgx-h100", profile: "hgx-h100-roce"},
+		{recording: "rtx-workstation", profile: "baseline"},
 		{recording: "vm-guest-2gpu", profile: "vm-guest", notOK: []string{
 			`unknown warn sysctl["kernel.numa_balancing"] sysctl.running`,
 		}},
@@ -343,6 +346,25 @@ func TestExamples(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestGraceKeepsItsACS: no profile touches the ACS of an NVIDIA processor's ports, or its IOMMU, and hgx says why.
+func TestGraceKeepsItsACS(t *testing.T) {
+	f := recorded(t, "gb200-tray")
+	for _, name := range loader().Names() {
+		got := planOver(t, load(t, name), f)
+		for _, s := range got.Steps {
+			if strings.HasPrefix(s.ID, "set-acs") || s.Effect == plan.Reboot {
+				t.Errorf("%s: step %s", name, s.ID)
+			}
+		}
+		refused := slices.ContainsFunc(got.Findings, func(f plan.Finding) bool {
+			return f.Address == "pcie_acs.gpu_paths" && f.Status == plan.Unsupported && strings.Contains(f.Summary+f.Why, "10de:22b1")
+		})
+		if want := strings.HasPrefix(name, "hgx"); refused != want {
+			t.Errorf("%s: says that it leaves ACS alone: %v", name, refused)
+		}
 	}
 }
 
