@@ -58,7 +58,7 @@ func (InfiniBand) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		}
 		ports, rates = append(ports, p), append(rates, rateOf(p, state, facts))
 		a.Findings = append(a.Findings, portState(p, "infiniband.state", state, v.Source()),
-			assigned(p, "infiniband.lid", "LID", state.LID), assigned(p, "infiniband.subnet_manager", "LID of a subnet manager", state.SMLID))
+			assigned(p, "infiniband.lid", "LID", state, state.LID), assigned(p, "infiniband.subnet_manager", "LID of a subnet manager", state, state.SMLID))
 		if c.Width != nil {
 			a.Findings = append(a.Findings, linkWidth(p, state.Rate, int(*c.Width)))
 		}
@@ -72,8 +72,13 @@ func (InfiniBand) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 // noSubnetManager is what to do about a port that no subnet manager has configured.
 const noSubnetManager = "start a subnet manager in the fabric (opensm, or the switch's), or look why it does not reach this port: sminfo and ibstat say what they see"
 
-// assigned judges a LID that a subnet manager assigns.
-func assigned(p port, id, what string, v node.Value[int]) plan.Finding {
+// assigned judges a LID that a subnet manager assigns; there can be none without a link, which infiniband.state tells.
+func assigned(p port, id, what string, state node.RDMAPortState, v node.Value[int]) plan.Finding {
+	if physical, ok := state.PhysState.Get(); ok && physical != "LinkUp" {
+		f := p.finding(id)
+		f.Status, f.Summary = plan.Skipped, fmt.Sprintf("the %s of %s is not judged: it has no link (%s)", what, p.name(), physical)
+		return f
+	}
 	lid, ok := v.Get()
 	if !ok {
 		return unread(p, id, "the "+what, v)
