@@ -299,7 +299,7 @@ func (c cases) ibPorts(input string) []row {
 // numaMinus1 judges the NUMA nodes of a NIC and of a GPU that a case's files tell, in the virtual machine that they tell.
 func (c cases) numaMinus1(input string) row {
 	s := newSysfs(c.T)
-	s.function("0000:00:0a.0", "10de:2330", "030200")
+	s.function("pci0000:00/0000:00:0a.0", "10de:2330", "030200")
 	s.port(sysfsPort{"0000:00:0b.0", "15b3:101e", "mlx5_core", "eth1", "02:00:00:00:00:01", "mlx5_0"})
 	s.lines(c.read(input), "", func(string, string) {})
 	return row{

@@ -3,6 +3,7 @@ package modules_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -59,32 +60,50 @@ func (s sysfs) link(p, target string) {
 	s.check(os.Symlink(relative, s.path(p)))
 }
 
-// function is a PCI function on the root bus; id is VENDOR:DEVICE, class six digits.
-func (s sysfs) function(address, id, class string) {
+// function is a PCI function at a path below /sys/devices, as pci0000:00/0000:00:01.0/0000:01:00.0; id is VENDOR:DEVICE, class six digits.
+// It returns its address.
+func (s sysfs) function(at, id, class string) (address string) {
 	s.Helper()
-	dir := "/sys/devices/pci0000:00/" + address
+	address = filepath.Base(at)
+	dir := "/sys/devices/" + at
 	vendor, device, _ := strings.Cut(id, ":")
 	for file, text := range map[string]string{"vendor": "0x" + vendor, "device": "0x" + device, "class": "0x" + class, "numa_node": "0"} {
 		s.write(dir+"/"+file, text+"\n")
 	}
 	s.link("/sys/bus/pci/devices/"+address, dir)
+	return address
 }
 
-// port is a port of a NIC with its network device and an active RDMA device, on Ethernet.
+// of makes a class device one of a PCI function.
+func (s sysfs) of(address, classDevice string) {
+	s.Helper()
+	s.link(classDevice+"/device", "/sys/bus/pci/devices/"+address)
+}
+
+// netdev is a network device of an ARP hardware type at port 1 of a PCI function.
+func (s sysfs) netdev(address, name string, hardware int) {
+	s.Helper()
+	for file, text := range map[string]string{"type": strconv.Itoa(hardware), "flags": "0x1003", "dev_port": "0", "mtu": "9000"} {
+		s.write("/sys/class/net/"+name+"/"+file, text+"\n")
+	}
+	s.of(address, "/sys/class/net/"+name)
+}
+
+// port is a port of a NIC on the root bus with its network device and an active RDMA device, on Ethernet.
 func (s sysfs) port(p sysfsPort) {
 	s.Helper()
-	s.function(p.address, p.id, "020000")
+	s.function("pci0000:00/"+p.address, p.id, "020000")
+	s.netdev(p.address, p.netdev, node.ARPHardwareEthernet)
 	s.link("/sys/devices/pci0000:00/"+p.address+"/driver", "/sys/bus/pci/drivers/"+p.driver)
-	net, rdma := "/sys/class/net/"+p.netdev, "/sys/class/infiniband/"+p.rdma
+	s.write("/sys/class/net/"+p.netdev+"/address", p.mac+"\n")
+	rdma := "/sys/class/infiniband/" + p.rdma
 	for file, text := range map[string]string{
-		net + "/type": "1", net + "/flags": "0x1003", net + "/dev_port": "0", net + "/mtu": "9000", net + "/address": p.mac,
 		rdma + "/ports/1/link_layer": "Ethernet", rdma + "/ports/1/state": "4: ACTIVE", rdma + "/ports/1/phys_state": "5: LinkUp",
 		rdma + "/ports/1/rate": "400 Gb/sec (4X NDR)", rdma + "/ports/1/lid": "0x0", rdma + "/ports/1/sm_lid": "0x0",
 	} {
 		s.write(file, text+"\n")
 	}
-	s.link(net+"/device", "/sys/devices/pci0000:00/"+p.address)
-	s.link(rdma+"/device", "/sys/devices/pci0000:00/"+p.address)
+	s.of(p.address, rdma)
 }
 
 type sysfsPort struct{ address, id, driver, netdev, mac, rdma string }
