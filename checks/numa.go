@@ -46,10 +46,34 @@ func (NUMA) Assess(_ plan.Block, facts node.Facts) plan.Assessment {
 	device := func(f node.PCIFunction) string { d, _, _ := strings.Cut(f.Address, "."); return d }
 	functions = slices.CompactFunc(functions, func(a, b node.PCIFunction) bool { return device(a) == device(b) })
 	var a plan.Assessment
+	virtualization, _ := inv.Virtualization.Get()
+	var unsaid []string // in a virtual machine
 	for _, f := range functions {
+		if f.NUMANode < 0 && virtualization != "" && virtualization != "none" {
+			unsaid = append(unsaid, f.Address)
+			continue
+		}
 		a.Findings = append(a.Findings, numaNode(f, facts))
 	}
+	if len(unsaid) > 0 {
+		a.Findings = append(a.Findings, unsaidInGuest(unsaid, virtualization))
+	}
 	return a
+}
+
+// unsaidInGuest notes devices whose NUMA node the hypervisor does not say, once for all of them.
+func unsaidInGuest(addresses []string, virtualization string) plan.Finding {
+	f := plan.Finding{
+		ID: numaID, Target: "devices", Status: plan.Drift, Severity: plan.Info, Want: "a NUMA node", Found: "none: " + strings.Join(addresses, " "), Source: node.Source{Path: "/sys/bus/pci/devices"},
+		Summary: addresses[0] + " belongs to no NUMA node",
+		Why:     "NCCL takes such a device for far from every other whose NUMA node is known",
+		Fix:     "give NCCL the host's topology as a file (NCCL_TOPO_FILE), or have the hypervisor say the NUMA node",
+	}
+	if more := len(addresses) - 1; more > 0 {
+		f.Summary = fmt.Sprintf("%s and %d more belong to no NUMA node", addresses[0], more)
+	}
+	f.Summary += ": " + node.NoNUMANode + ", which is usual in a virtual machine (" + virtualization + ")"
+	return f
 }
 
 // numaNode judges one function. The kernel writes -1 where neither ACPI's _PXM nor anything like it says
@@ -65,21 +89,15 @@ func numaNode(function node.PCIFunction, facts node.Facts) plan.Finding {
 		return f
 	}
 	f.Summary = fmt.Sprintf("%s belongs to no NUMA node: %s", function.Address, node.NoNUMANode)
-	virtualization, known := facts.Inventory.Virtualization.Get()
 	nodes := node.NUMANodes.Get(facts, "")
 	list, counted := nodes.Get()
 	withCPUs := slices.DeleteFunc(slices.Clone(list), func(n node.NUMANode) bool { return n.CPUs == "" })
 	switch {
-	case known && virtualization != "none":
-		f.Status, f.Severity = plan.Drift, plan.Info
-		f.Summary += ", which is usual in a virtual machine (" + virtualization + ")"
-		f.Why = "NCCL takes it for far from every GPU whose NUMA node is known"
-		f.Fix = "give NCCL the host's topology as a file (NCCL_TOPO_FILE), or have the hypervisor say the NUMA node"
-	case counted && len(withCPUs) == 1:
-		f.Summary = fmt.Sprintf("%s belongs to NUMA node %d, the only one with processors", function.Address, withCPUs[0].ID)
-	case !known:
+	case !facts.Inventory.Virtualization.IsKnown():
 		f = plan.Unread(numaID, "whether "+function.Address+" should belong to a NUMA node (in a virtual machine it need not)", facts.Inventory.Virtualization)
 		f.Target = function.Address
+	case counted && len(withCPUs) == 1:
+		f.Summary = fmt.Sprintf("%s belongs to NUMA node %d, the only one with processors", function.Address, withCPUs[0].ID)
 	case !counted:
 		f = plan.Unread(numaID, "how many NUMA nodes there are, to one of which "+function.Address+" should belong", nodes)
 		f.Target = function.Address

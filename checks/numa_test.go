@@ -1,6 +1,7 @@
 package checks_test
 
 import (
+	"strings"
 	"testing"
 
 	"busbar/checks"
@@ -31,7 +32,8 @@ func TestNUMA(t *testing.T) {
 		judge("as wanted", all, rails(), said("ok"+at), "0000:24:00.0 belongs to NUMA node 0"),
 		judge("firmware does not say it", all, unsaid.With(nodes("0-31", "32-63")), said("drift"+at), "0000:24:00.0 belongs to no NUMA node: firmware does not say the NUMA node\nupdate the firmware"),
 		judge("one NUMA node, beside one of memory", all, unsaid.With(nodes("", "0-63")), said("ok"+at), "belongs to NUMA node 1, the only one with processors"),
-		judge("a virtual machine", all, virtual(unsaid), said("drift info"+at), "which is usual in a virtual machine (kvm)\ngive NCCL the host's topology as a file (NCCL_TOPO_FILE)"),
+		judge("a virtual machine", all, virtual(unsaid), strings.TrimSuffix(said(""), "\n")+"drift info numa.node devices (/sys/bus/pci/devices)", "0000:24:00.0 belongs to no NUMA node: firmware does not say the NUMA node, which is usual in a virtual machine (kvm)\ngive NCCL the host's topology as a file (NCCL_TOPO_FILE)"),
+		judge("a virtual machine whose hypervisor says nothing", all, virtual(rails(both(func(r *rail) { r.pci[4].NUMANode, r.pci[5].NUMANode = -1, -1 }))), "drift info numa.node devices (/sys/bus/pci/devices)", "0000:13:00.0 and 3 more belong to no NUMA node"),
 		judge("a virtual machine or not", all, unsaid.WithInventory(undetected).With(nodes("0-31", "32-63")), said("unknown numa.node 0000:24:00.0 (/sys)")),
 		judge("how many NUMA nodes is unknown", all, unsaid.With(node.NUMANodes.Answer("", denied[[]node.NUMANode]())), said("unknown numa.node 0000:24:00.0 (/sys)")),
 		judge("a directory tree", all, unsaid.WithInventory(root), "skipped numa.node devices ()"),
