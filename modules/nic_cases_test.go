@@ -304,7 +304,7 @@ func (c cases) numaMinus1(input string) row {
 	s.lines(c.read(input), "", func(string, string) {})
 	return row{
 		input: input, verdict: "INFO", blocks: `check "numa" "all" {}`, facts: plantest.Node().WithInventory(s.inventory()),
-		says: []string{"ok numa.node 0000:00:0a.0", "drift info numa.node 0000:00:0b.0", "usual in a virtual machine (qemu)", "NCCL_TOPO_FILE"},
+		says: []string{"ok numa.node 0000:00:0a.0", "drift info numa.node devices", "0000:00:0b.0 belongs to no NUMA node", "usual in a virtual machine (qemu)", "NCCL_TOPO_FILE"},
 	}
 }
 

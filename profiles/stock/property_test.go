@@ -296,6 +296,7 @@ func TestExamples(t *testing.T) {
 		}},
 		{recording: "hgx-h100", profile: "hgx-h100-roce"},
 		{recording: "vm-guest-2gpu", profile: "vm-guest", notOK: []string{
+			"drift info check.numa.gpus_and_nics numa.node",
 			`unknown warn sysctl["kernel.numa_balancing"] sysctl.running`,
 		}},
 		{recording: "hgx-h100-drifted", profile: "hgx-h100-roce", exit: plan.ExitDrift, notOK: []string{
