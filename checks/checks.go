@@ -6,7 +6,20 @@ import "busbar/plan"
 
 // All returns every check, sorted by name.
 func All() []plan.Type {
-	return []plan.Type{DeviceNodes{}, GID{}, GPUs{}, InfiniBand{}, Lossless{}, Memlock{}, MTU{}, NUMA{}, PCIeLink{}, Rails{}, RDMAPort{}}
+	return []plan.Type{
+		DeviceNodes{},
+		GID{},
+		GPUs{},
+		InfiniBand{},
+		Lossless{},
+		Memlock{},
+		MTU{},
+		NICNVConfig{},
+		PCIeLink{},
+		Platform{},
+		Rails{},
+		RDMAPort{},
+	}
 }
 
 // problem is what Validate returns for a block that cannot be decoded.

@@ -28,8 +28,8 @@ const nicChecks = `
 	check "lossless" "stated" { lossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 } }
 	check "mtu" "all" {}
 	check "mtu" "small" { min = 1024 }
-	check "numa" "all" {}
 	check "pcie_link" "all" {}
+	check "platform" "numa" { numa_known = true }
 	check "rails" "all" {}
 	check "rails" "one" { nics = [{ address = "0000:14:00.0" }] }
 	check "rdma_port" "all" {}

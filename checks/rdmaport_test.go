@@ -42,6 +42,24 @@ func TestRDMAPort(t *testing.T) {
 			ok rdma_port.state 0000:14:00.0 (/sys)
 			ok rdma_port.state 0000:24:00.0 (/sys)
 		`, "2 NIC ports, wanted is 3", "has firmware 28.39.1002, wanted is 28.100.0 or newer"),
+		judge("a NIC too many, Ethernet where InfiniBand is wanted", `check "rdma_port" "all" {
+			count = 1
+			link_layer = "InfiniBand"
+		}`, rails(), `
+			drift rdma_port.count nics (/sys)
+			drift rdma_port.link_layer 0000:14:00.0 (/sys)
+			drift rdma_port.link_layer 0000:24:00.0 (/sys)
+			ok rdma_port.rate nics ()
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`, "2 NIC ports, wanted is 1", "mlx5_1/1 (0000:14:00.0) is Ethernet, InfiniBand is wanted"),
+		judge("one port of another link layer", `check "rdma_port" "all" { link_layer = "Ethernet" }`, rails(second(func(r *rail) { r.port.LinkLayer, r.port.Rate = "InfiniBand", known("400 Gb/sec (4X NDR)") })), `
+			ok rdma_port.link_layer 0000:14:00.0 (/sys)
+			drift rdma_port.link_layer 0000:24:00.0 (/sys)
+			ok rdma_port.rate nics ()
+			ok rdma_port.state 0000:14:00.0 (/sys)
+			ok rdma_port.state 0000:24:00.0 (/sys)
+		`),
 		judge("no cable, switched off", all, rails(func(i int, r *rail) {
 			r.port.State, r.port.PhysState = known("DOWN"), known("Polling")
 			if i == 2 {
@@ -129,4 +147,30 @@ func TestRDMAPort(t *testing.T) {
 			unknown rdma_port.state 0000:24:00.0 (/sys)
 		`, "the RDMA port of mlx5_1/1 (0000:14:00.0) is unknown: not recorded"),
 	})
+}
+
+// Versions are compared number by number, not as text.
+func TestRDMAPortFirmware(t *testing.T) {
+	var cases []plantest.Case
+	for _, test := range []struct{ have, want, status string }{
+		{"28.39.1002", "28.39.1002", "ok"}, {"28.39.1002", "28.39.999", "ok"}, {"28.39.1002", "28.39.10000", "drift"}, {"28.39.1002", "28.4.2000", "ok"},
+		{"28.39.1002", "9.99.9999", "ok"}, {"28.9.1002", "28.10.0", "drift"}, {"100.1.1", "28.39.1002", "ok"}, {"28.39.1002", "28.39", "ok"},
+		{"28.39", "28.39.1002", "drift"}, {"28.39.1002", "28.039.01002", "ok"}, {"28.39.1002", "28.39.1003", "drift"},
+		{"229.0.139.0/pkg 229.1.123.0", "229.0.0", "unknown"}, {"28.-1.0", "28", "unknown"}, {"99999999999999999999.1", "28", "unknown"},
+	} {
+		facts := rails(both(func(r *rail) { r.port.Firmware = known(test.have) }))
+		cases = append(cases, judge(test.have+" and "+test.want, `check "rdma_port" "all" {
+			nics     = [{ address = "0000:14:00.0" }]
+			firmware = "`+test.want+`"
+		}`, facts, test.status+" rdma_port.firmware 0000:14:00.0 (/sys)\nok rdma_port.state 0000:14:00.0 (/sys)\n"))
+	}
+	plantest.Run(t, checks.All(), cases)
+	for version, problems := range map[string]int{"28.39.1002": 0, "28": 0, "": 1, "28.": 1, "28..1": 1, "v28": 1, "28.39-1": 1} {
+		for _, attribute := range []string{`firmware = "` + version + `"`, `board_firmware = { MT_1 = "` + version + `" }`} {
+			blocks := plantest.Blocks(t, checks.All(), `check "rdma_port" "all" { `+attribute+` }`)
+			if got := (checks.RDMAPort{}).Validate(blocks[0]); len(got) != problems {
+				t.Errorf("%s: %+v", attribute, got)
+			}
+		}
+	}
 }

@@ -153,7 +153,7 @@ func TestCapturedInfiniBand(t *testing.T) {
 			return s.reader().Read(t.Context(), inv, queries)
 		},
 		ok: map[string]int{
-			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 1, "rdma_port.state": 8, "rdma_port.rate": 1, "rails.gpu": 8, "rails.rdma": 8, "numa.node": 17,
+			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 1, "rdma_port.state": 8, "rdma_port.rate": 1, "rails.gpu": 8, "rails.rdma": 8, "platform.numa_known": 1,
 		},
 		untold: map[string]string{
 			"infiniband.lid": "the capture has no lid", "infiniband.subnet_manager": "the capture has no sm_lid",
@@ -214,7 +214,7 @@ func TestCapturedLspci(t *testing.T) {
 	captured{
 		inv: inv, profile: "hgx-h100-roce", read: func([]node.Query) node.Facts { return facts },
 		ok: map[string]int{
-			"gpus.count": 1, "pcie_acs.redirect": 34, "pcie_device.max_read_request": 12, "pcie_link.link": 19, "rails.gpu": 8, "rails.rdma": 12, "numa.node": 19,
+			"gpus.count": 1, "pcie_acs.redirect": 34, "pcie_device.max_read_request": 12, "pcie_link.link": 19, "rails.gpu": 8, "rails.rdma": 12, "platform.numa_known": 1,
 			"rdma_port.state": 8, "rdma_port.link_layer": 8, "rdma_port.rate": 1,
 		},
 	}.judge(t)
@@ -248,7 +248,7 @@ func TestCapturedGuests(t *testing.T) {
 			if gpus, _ := inv.GPUs().Get(); len(gpus) != g.gpus {
 				t.Errorf("%d GPUs, want %d", len(gpus), g.gpus)
 			}
-			p := captured{inv: captureNetdevs(inv), profile: "vm-guest", ok: map[string]int{"gpus.count": 1}, wrong: map[string]string{"numa.node devices": "lspci -nn tells no NUMA node"}}.judge(t)
+			p := captured{inv: captureNetdevs(inv), profile: "vm-guest", ok: map[string]int{"gpus.count": 1}, wrong: map[string]string{"platform.numa_known numa_node": "lspci -nn tells no NUMA node"}}.judge(t)
 			if wanted := slices.ContainsFunc(p.Findings, func(f plan.Finding) bool { return f.Address == "service.nvidia-fabricmanager" }); wanted != g.fabricManager {
 				t.Errorf("the fabric manager is wanted: %v, want %v", wanted, g.fabricManager)
 			}
@@ -323,35 +323,33 @@ func TestCapturedTopologies(t *testing.T) {
 		file, virtualization, profile string
 		ids, classes                  map[string]string
 		wrong                         map[string]string
-		// numa counts GPUs and NICs, which all have NUMA nodes.
-		numa int
 		// rails counts GPUs that have a NIC at PXB or nearer on the host; alone are those that have none.
 		rails int
 		alone map[string]string
 	}{
-		{file: "azure-ndv5.xml", virtualization: "microsoft", profile: "vm-guest", numa: 16, ids: map[string]string{gpu: "10de:2330", infiniBand: "15b3:101e"}, rails: 8},
-		{file: "azure-ndv4.xml", virtualization: "microsoft", profile: "vm-guest", numa: 16, ids: map[string]string{gpu: "10de:20b2", infiniBand: "15b3:101c"}, rails: 8},
+		{file: "azure-ndv5.xml", virtualization: "microsoft", profile: "vm-guest", ids: map[string]string{gpu: "10de:2330", infiniBand: "15b3:101e"}, rails: 8},
+		{file: "azure-ndv4.xml", virtualization: "microsoft", profile: "vm-guest", ids: map[string]string{gpu: "10de:20b2", infiniBand: "15b3:101c"}, rails: 8},
 		{
-			file: "azure-ndv2.xml", virtualization: "microsoft", profile: "vm-guest", numa: 9, ids: map[string]string{gpu: "10de:1db5", infiniBand: "15b3:1018"},
+			file: "azure-ndv2.xml", virtualization: "microsoft", profile: "vm-guest", ids: map[string]string{gpu: "10de:1db5", infiniBand: "15b3:1018"},
 			alone: far("0001:00:00.0", "0002:00:00.0", "0003:00:00.0", "0004:00:00.0", "0005:00:00.0", "0006:00:00.0", "0007:00:00.0", "0008:00:00.0"),
 		},
-		{file: "azure-ncv4.xml", virtualization: "microsoft", profile: "vm-guest", numa: 4, alone: map[string]string{"rails.nics nics": "it has no RDMA NIC"}},
-		{file: "aws-p4d.xml", virtualization: "amazon", profile: "vm-guest", numa: 12, ids: map[string]string{gpu: "10de:20b0", ethernet: "1d0f:efa0"}, rails: 8},
-		{file: "aws-p4de.xml", virtualization: "amazon", profile: "vm-guest", numa: 12, ids: map[string]string{gpu: "10de:20b2", ethernet: "1d0f:efa1"}, rails: 8},
-		{file: "aws-p5-2026.xml", virtualization: "amazon", profile: "vm-guest", numa: 40, ids: map[string]string{gpu: "10de:2330", ethernet: "1d0f:efa2"}, rails: 8},
+		{file: "azure-ncv4.xml", virtualization: "microsoft", profile: "vm-guest", alone: map[string]string{"rails.nics nics": "it has no RDMA NIC"}},
+		{file: "aws-p4d.xml", virtualization: "amazon", profile: "vm-guest", ids: map[string]string{gpu: "10de:20b0", ethernet: "1d0f:efa0"}, rails: 8},
+		{file: "aws-p4de.xml", virtualization: "amazon", profile: "vm-guest", ids: map[string]string{gpu: "10de:20b2", ethernet: "1d0f:efa1"}, rails: 8},
+		{file: "aws-p5-2026.xml", virtualization: "amazon", profile: "vm-guest", ids: map[string]string{gpu: "10de:2330", ethernet: "1d0f:efa2"}, rails: 8},
 		{
-			file: "aws-g5.48xl.xml", virtualization: "amazon", profile: "vm-guest", numa: 9, ids: map[string]string{gpu: "10de:2237", ethernet: "1d0f:efa1"}, classes: g5,
+			file: "aws-g5.48xl.xml", virtualization: "amazon", profile: "vm-guest", ids: map[string]string{gpu: "10de:2237", ethernet: "1d0f:efa1"}, classes: g5,
 			alone: far("0000:00:16.0", "0000:00:17.0", "0000:00:18.0", "0000:00:19.0", "0000:00:1a.0", "0000:00:1b.0", "0000:00:1c.0", "0000:00:1d.0"),
 		},
-		{file: "rccl-topo_16p1h.xml", virtualization: "none", profile: "baseline", numa: 8, ids: map[string]string{"038000": "1002:738c", infiniBand: "15b3:101b"}, wrong: noNVIDIA, alone: map[string]string{"rails.gpu gpus": "its GPUs are AMD's"}},
-		{file: "rccl-topo_8p_940.xml", virtualization: "none", profile: "baseline", numa: 8, ids: map[string]string{"120000": "1002:74a1", infiniBand: "15b3:1021"}, wrong: noNVIDIA, alone: map[string]string{"rails.gpu gpus": "its GPUs are AMD's"}},
-		{file: "rccl-topo_8p_rome_4nics.xml", virtualization: "none", profile: "baseline", numa: 4, ids: map[string]string{"038000": "1002:738c", infiniBand: "15b3:101b"}, wrong: noNVIDIA, alone: map[string]string{"rails.gpu gpus": "its GPUs are AMD's"}},
+		{file: "rccl-topo_16p1h.xml", virtualization: "none", profile: "baseline", ids: map[string]string{"038000": "1002:738c", infiniBand: "15b3:101b"}, wrong: noNVIDIA, alone: map[string]string{"rails.gpu gpus": "its GPUs are AMD's"}},
+		{file: "rccl-topo_8p_940.xml", virtualization: "none", profile: "baseline", ids: map[string]string{"120000": "1002:74a1", infiniBand: "15b3:1021"}, wrong: noNVIDIA, alone: map[string]string{"rails.gpu gpus": "its GPUs are AMD's"}},
+		{file: "rccl-topo_8p_rome_4nics.xml", virtualization: "none", profile: "baseline", ids: map[string]string{"038000": "1002:738c", infiniBand: "15b3:101b"}, wrong: noNVIDIA, alone: map[string]string{"rails.gpu gpus": "its GPUs are AMD's"}},
 	} {
 		t.Run(test.file, func(t *testing.T) {
 			c := cases{t, c.dir}
 			inv := node.Inventory{PCI: c.topologyFile("nccl-xml/"+test.file, test.ids, test.classes), Virtualization: node.Known(test.virtualization, node.Source{})}
 			inv = captureNetdevs(inv)
-			ok := map[string]int{"gpus.count": 1, "numa.node": test.numa}
+			ok := map[string]int{"gpus.count": 1, "platform.numa_known": 1}
 			if test.wrong != nil {
 				delete(ok, "gpus.count")
 			}

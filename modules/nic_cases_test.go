@@ -303,8 +303,8 @@ func (c cases) numaMinus1(input string) row {
 	s.port(sysfsPort{"0000:00:0b.0", "15b3:101e", "mlx5_core", "eth1", "02:00:00:00:00:01", "mlx5_0"})
 	s.lines(c.read(input), "", func(string, string) {})
 	return row{
-		input: input, verdict: "INFO", blocks: `check "numa" "all" {}`, facts: plantest.Node().WithInventory(s.inventory()),
-		says: []string{"ok numa.node 0000:00:0a.0", "drift info numa.node devices", "0000:00:0b.0 belongs to no NUMA node", "usual in a virtual machine (qemu)", "NCCL_TOPO_FILE"},
+		input: input, verdict: "INFO", blocks: `check "platform" "numa" { numa_known = true }`, facts: plantest.Node().WithInventory(s.inventory()),
+		says: []string{"drift info platform.numa_known numa_node", "to which NUMA node these belong: 0000:00:0b.0; that is usual in a virtual machine\ngive NCCL the host's topology as a file (NCCL_TOPO_FILE)"},
 	}
 }
 

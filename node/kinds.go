@@ -59,6 +59,9 @@ var (
 	// NUMANodes are the node's NUMA nodes, by number.
 	NUMANodes = Kind[[]NUMANode]{"numa_nodes"}
 
+	// CPUs are the node's processors: packages and frequency governors.
+	CPUs = Kind[CPUState]{"cpus"}
+
 	// RDMAPort is what the driver says of an RDMA port; key is DEVICE/PORT.
 	RDMAPort = Kind[RDMAPortState]{"rdma_port"}
 
@@ -75,6 +78,9 @@ var (
 	DCB = Kind[DCBState]{"dcb"}
 	// RoCE is how a NIC port marks RoCE and reacts to congestion; key is NIC.String().
 	RoCE = Kind[RoCEState]{"roce_settings"}
+	// NVConfig is the configuration in a NIC's firmware; key is the function's PCI address. It is unsupported where the NIC is
+	// none of NVIDIA's, and of virtual functions.
+	NVConfig = Kind[NVConfigState]{"nic_nvconfig"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -99,6 +105,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
 	NUMANodes.name:        decode[[]NUMANode],
+	CPUs.name:             decode[CPUState],
 	RDMAPort.name:         decode[RDMAPortState],
 	PCIRegisters.name:     decode[PCIRegisterState],
 	PCILink.name:          decode[PCILinkState],
@@ -106,6 +113,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	FlowControl.name:      decode[FlowControlState],
 	DCB.name:              decode[DCBState],
 	RoCE.name:             decode[RoCEState],
+	NVConfig.name:         decode[NVConfigState],
 }
 
 func decode[T any](in valueJSON) (any, error) {
@@ -260,6 +268,8 @@ type MountState struct {
 	Type string `json:"type"`
 	// ReadOnly: mounted or remounted read-only.
 	ReadOnly bool `json:"read_only,omitempty"`
+	// Size of the whole file system in bytes (statfs(2)); read of tmpfs on this machine alone.
+	Size Value[uint64] `json:"size,omitzero"`
 	// Immutable names the system that manages /etc as a whole (NixOS), or is empty.
 	Immutable string `json:"immutable,omitempty"`
 }
@@ -301,4 +311,15 @@ type NUMANode struct {
 	// CPUs are its CPUs that are online, in the kernel's list format (0-55,112-167); empty for
 	// a node of memory alone.
 	CPUs string `json:"cpus,omitempty"`
+}
+
+// CPUState is the node's processors.
+type CPUState struct {
+	// Packages is how many sockets have an online CPU
+	// (/sys/devices/system/cpu/cpuN/topology/physical_package_id).
+	Packages int `json:"packages"`
+	// Governors says of each frequency governor in use how many frequency domains it rules
+	// (/sys/devices/system/cpu/cpufreq/policyN/scaling_governor). It is unsupported where the
+	// kernel does not set frequencies, as in most virtual machines.
+	Governors Value[map[string]int] `json:"governors,omitzero"`
 }

@@ -11,6 +11,7 @@ import (
 
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/mstconfig"
 )
 
 // ParseNIC splits what NIC.String returns into the PCI address and the port, from 1. It does not
@@ -173,6 +174,21 @@ type TrafficClass struct {
 	// Rules are the other lines, traffic classes for certain addresses (dst_ip=10.0.0.0/24,tclass=64), which
 	// count where Global is -1.
 	Rules []string `json:"rules,omitempty"`
+}
+
+// MellanoxVendor is the PCI vendor id of NVIDIA's NICs.
+const MellanoxVendor = "15b3"
+
+// NVConfigState is the configuration in a NIC's firmware (NV configuration): it is loaded when the firmware is reset, and
+// survives everything but being set anew.
+type NVConfigState struct {
+	// Tool is the program that read it: mstconfig of mstflint, or mlxconfig of NVIDIA's MFT.
+	Tool string `json:"tool"`
+	// Parameters by name (LINK_TYPE_P1), elements of arrays as NAME[INDEX] beside the array itself.
+	Parameters map[string]mstconfig.Values `json:"parameters"`
+	// Missing is why the NIC may have parameters that are not in Parameters; empty where it has none that
+	// Tool knows.
+	Missing string `json:"missing,omitempty"`
 }
 
 // RDMAActive is the logical state of an RDMA port that carries traffic.

@@ -23,6 +23,7 @@ import (
 	"busbar/internal/confdir"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/mstconfig"
 	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/node/example"
@@ -120,6 +121,7 @@ func answers() []node.Answer {
 		node.Mount.Answer("/etc", node.Known(node.MountState{Point: "/", Type: "ext4", ReadOnly: true, Immutable: "NixOS"}, at("/proc/self/mountinfo"))),
 		node.Unit.Answer("slurmd.service", node.Known(node.UnitState{Load: "loaded", File: "enabled", Active: node.Known("active", node.Source{Call: "D-Bus"}), NeedReload: true}, node.Source{Call: "D-Bus"})),
 		node.ProcLimits.Answer("slurmd.service", node.Known(node.ProcessLimits{Running: true, PID: 9, Command: "slurmd", Text: "Limit\n"}, at("/proc/9/limits"))),
+		node.CPUs.Answer("", node.Known(node.CPUState{Packages: 2, Governors: node.Known(map[string]int{"performance": 112}, at("/sys/devices/system/cpu/cpufreq"))}, at("/sys/devices/system/cpu"))),
 		node.NUMANodes.Answer("", node.Known([]node.NUMANode{{ID: 0, CPUs: "0-55,112-167"}, {ID: 2}}, at("/sys/devices/system/node"))),
 		node.RDMAPort.Answer("mlx5_0/1", node.Awaiting[node.RDMAPortState]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"})),
 		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{LinkLayer: "Ethernet"}, node.Source{Call: "netlink"})),
@@ -161,6 +163,11 @@ func answers() []node.Answer {
 			CCParams: known(map[string]uint32{"np_cnp_dscp": 48}), TrafficClass: known(node.TrafficClass{Global: 106, Rules: []string{"src_ip=10.0.0.1,tclass=32"}}),
 			DefaultToS: known(104), DefaultMode: node.Awaiting[string]("no directory", node.CapabilityRDMACM, at("/sys/kernel/config/rdma_cm")),
 		}, at("/sys/class/net/eth0"))),
+		node.NVConfig.Answer("0000:1c:00.0", node.Unsupported[node.NVConfigState]("not NVIDIA's", at("/sys/vendor"))),
+		node.NVConfig.Answer("0000:1b:00.0", node.Known(node.NVConfigState{
+			Tool: "mstconfig", Missing: "index out of range",
+			Parameters: map[string]mstconfig.Values{"LINK_TYPE_P1": {Default: "IB(1)", Running: "IB(1)", NextBoot: "ETH(2)"}, "A[0]": {NextBoot: "N/A", ReadOnly: true}, "B": {Unclear: "no"}},
+		}, node.Source{Call: "mstconfig"})),
 	}
 }
 

@@ -39,6 +39,8 @@ func childDeadline(kind string) time.Duration {
 		return 10 * time.Second
 	case node.RoCE.Name(): // asks firmware for dozens of parameters
 		return 10 * time.Second
+	case node.NVConfig.Name(): // a tool that reads hundreds of parameters three times over
+		return 30 * time.Second
 	default: // a firmware that is busy takes seconds
 		return 5 * time.Second
 	}
@@ -53,6 +55,8 @@ func asked(q node.Query) string {
 		return "PCI function " + q.Key
 	case node.Link.Name(), node.FlowControl.Name(), node.DCB.Name(), node.RoCE.Name():
 		return "the driver of NIC " + q.Key
+	case node.NVConfig.Name():
+		return "the firmware of NIC " + q.Key
 	case kindNetwork:
 		return "the kernel's routing tables"
 	default:
@@ -79,7 +83,7 @@ func RunChild(stdin io.Reader, stdout io.Writer) int {
 		d.root = os.Args[2]
 	}
 	if d.root == "" {
-		d.dcb, d.ethtool = rtnetlink{}, ethtoolIoctl{}
+		d.dcb, d.ethtool, d.programs = rtnetlink{}, ethtoolIoctl{}, programDirs()
 	}
 	in := json.NewDecoder(stdin)
 	out := json.NewEncoder(stdout)
@@ -114,6 +118,8 @@ func (d drivers) ask(q node.Query) node.Value[json.RawMessage] {
 		return encodeValue(d.dataCenterBridging(q.Key))
 	case node.RoCE.Name():
 		return encodeValue(d.roce(q.Key))
+	case node.NVConfig.Name():
+		return encodeValue(d.nvConfig(q.Key))
 	case kindLinkLayer:
 		return encodeValue(d.linkLayer(q.Key))
 	case kindPortName:

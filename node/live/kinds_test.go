@@ -22,8 +22,8 @@ var every = []node.Query{
 	node.Mount.Query("/etc/modprobe.d"), node.NCCLUserFiles.Query(""), node.Unit.Query("slurmd.service"), node.UnitFiles.Query("slurmd.service"),
 	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
 	node.PCIRegisters.Query("0000:00:00.0"), node.PCILink.Query("0000:00:00.0"),
-	node.Link.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail),
-	node.NUMANodes.Query(""),
+	node.Link.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail), node.NVConfig.Query(rail),
+	node.NUMANodes.Query(""), node.CPUs.Query(""),
 }
 
 // Every kind is read, and its answer has the kind's type: it can be recorded and is found again.
@@ -137,6 +137,26 @@ func TestModuleSigning(t *testing.T) {
 		}
 		known(t, v, test.want)
 	}
+}
+
+func TestCPUs(t *testing.T) {
+	const dir = "sys/devices/system/cpu/"
+	root := tree(t, map[string]string{
+		dir + "cpu0/topology/physical_package_id": "0\n", dir + "cpu1/topology/physical_package_id": "1\n",
+		dir + "cpu10/topology/physical_package_id": "1\n", dir + "cpu11/online": "0\n", dir + "cpuidle/current_driver": "none\n",
+		dir + "cpufreq/policy0/scaling_governor": "performance\n", dir + "cpufreq/policy1/scaling_governor": "powersave\n",
+		dir + "cpufreq/policy10/scaling_governor": "powersave\n", dir + "cpufreq/boost": "1\n",
+	})
+	at := node.Source{Path: "/" + dir + "cpufreq"}
+	known(t, ask(t, root, node.CPUs, ""), node.CPUState{Packages: 2, Governors: node.Known(map[string]int{"performance": 1, "powersave": 2}, at)})
+
+	v, ok := ask(t, tree(t, map[string]string{dir + "cpu0/topology/physical_package_id": "0\n"}), node.CPUs, "").Get()
+	if !ok || v.Packages != 1 || !v.Governors.IsUnsupported() {
+		t.Errorf("without cpufreq: %+v", v)
+	}
+	v, _ = ask(t, tree(t, map[string]string{dir + "cpu0/topology/physical_package_id": "0\n", dir + "cpufreq/policy0/affected_cpus": "0\n"}), node.CPUs, "").Get()
+	unknownAs(t, v.Governors, "no such file")
+	unknownAs(t, ask(t, tree(t), node.CPUs, ""), "no such file")
 }
 
 func TestNUMANodes(t *testing.T) {

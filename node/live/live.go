@@ -198,6 +198,7 @@ func kindReaders() map[string]kindReader {
 		node.Unit.Name():             reads(byManager, node.Unit, (*session).unit),
 		node.ProcLimits.Name():       reads(byManager, node.ProcLimits, (*session).procLimits),
 		node.NUMANodes.Name():        reads(byFile, node.NUMANodes, (*session).numaNodes),
+		node.CPUs.Name():             reads(byFile, node.CPUs, (*session).cpus),
 		node.RDMAPort.Name():         readsByChild(node.RDMAPort, files.rdmaPortWithout),
 		node.PCIRegisters.Name():     readsByChild(node.PCIRegisters, pciWithout[node.PCIRegisterState]),
 		node.PCILink.Name():          readsByChild(node.PCILink, pciWithout[node.PCILinkState]),
@@ -205,6 +206,7 @@ func kindReaders() map[string]kindReader {
 		node.FlowControl.Name():      readsByChild(node.FlowControl, nicWithout[node.FlowControlState]),
 		node.DCB.Name():              readsByChild(node.DCB, nicWithout[node.DCBState]),
 		node.RoCE.Name():             readsByChild(node.RoCE, nicWithout[node.RoCEState]),
+		node.NVConfig.Name():         readsByChild(node.NVConfig, nvConfigWithout),
 	}
 }
 

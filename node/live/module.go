@@ -232,12 +232,23 @@ func (f files) signed(p string) node.Value[bool] {
 	return node.Known(string(end) == signatureTrailer, node.Source{Path: p})
 }
 
+const (
+	security = "/sys/kernel/security"
+	lockdown = security + "/lockdown"
+)
+
+// lockdown is the kernel's lockdown mode (kernel_lockdown(7)): none, integrity or confidentiality.
+func (f files) lockdown() (string, error) {
+	text, err := f.attribute(lockdown)
+	_, rest, _ := strings.Cut(text, "[")
+	mode, _, _ := strings.Cut(rest, "]")
+	return mode, err
+}
+
 // moduleSigning reads which modules the running kernel accepts.
 func (s *session) moduleSigning(string) node.Value[node.ModuleSigningState] {
 	const (
 		enforce  = "/sys/module/module/parameters/sig_enforce"
-		security = "/sys/kernel/security"
-		lockdown = security + "/lockdown"
 		disabled = "/proc/sys/kernel/modules_disabled"
 	)
 	var state node.ModuleSigningState
@@ -249,11 +260,9 @@ func (s *session) moduleSigning(string) node.Value[node.ModuleSigningState] {
 		return unknown[node.ModuleSigningState](err, enforce)
 	}
 	state.Enforced = v == "Y" || v == "1"
-	v, err = s.attribute(lockdown)
+	state.Lockdown, err = s.lockdown()
 	switch {
 	case err == nil:
-		_, rest, _ := strings.Cut(v, "[")
-		state.Lockdown, _, _ = strings.Cut(rest, "]")
 	case !absent(err):
 		return unknown[node.ModuleSigningState](err, lockdown)
 	default: // absent: no lockdown, or nothing is mounted there

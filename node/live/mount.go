@@ -8,6 +8,7 @@ import (
 	"busbar/node"
 
 	securejoin "github.com/cyphar/filepath-securejoin"
+	"golang.org/x/sys/unix"
 )
 
 // mountPoint is one line of a mount table.
@@ -146,6 +147,9 @@ func (s *session) mount(p string) node.Value[node.MountState] {
 		return unknown[node.MountState](errNoMount, mounts.source)
 	}
 	state := node.MountState{Point: m.point, Type: m.kind, ReadOnly: m.readOnly, Immutable: s.immutable()}
+	if s.machine && m.kind == "tmpfs" { // a network file system might not answer
+		state.Size = tmpfsSize(m.point)
+	}
 	if !s.running && root != "" {
 		state.Point = "/" + strings.TrimPrefix(strings.TrimPrefix(m.point, root), "/")
 		if !under(m.point, root) {
@@ -153,6 +157,14 @@ func (s *session) mount(p string) node.Value[node.MountState] {
 		}
 	}
 	return node.Known(state, node.Source{Path: mounts.source})
+}
+
+func tmpfsSize(point string) node.Value[uint64] {
+	var st unix.Statfs_t
+	if err := unix.Statfs(point, &st); err != nil {
+		return unknown[uint64](err, point)
+	}
+	return node.Known(st.Blocks*uint64(st.Bsize), node.Source{Path: point})
 }
 
 // mountTable is what is mounted, and where that was read.

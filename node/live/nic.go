@@ -20,6 +20,8 @@ type drivers struct {
 	// dcb and ethtool ask the kernel; nil for a directory tree, which does not answer.
 	dcb     dcbnl.Conn
 	ethtool ethtool.Conn
+	// programs are the directories of programs that ask devices; none for a directory tree.
+	programs []string
 }
 
 const errNoAnswers = refusal("a directory tree does not answer for its drivers")

@@ -20,8 +20,9 @@ check "device_nodes" "uvm" {
 
 # Buffers and interrupts of a device whose NUMA node nobody knows lie anywhere, and NCCL takes it for
 # far from all others. Hypervisors often leave it out, which is a note.
-check "numa" "gpus_and_nics" {
-  severity = "warn"
+check "platform" "numa" {
+  severity   = "warn"
+  numa_known = true
 }
 
 # RDMA locks the memory that it registers. systemd's default of 8 MiB ends in "Cannot allocate

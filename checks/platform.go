@@ -1,0 +1,343 @@
+package checks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// Platform is check "platform": settings of firmware and host that GPU jobs feel.
+type Platform struct{}
+
+var _ plan.Validator = Platform{}
+
+// Spec of check "platform".
+func (Platform) Spec() plan.Spec {
+	one := int64(1)
+	return plan.Spec{
+		Name: "platform", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
+		Doc: "Settings of firmware and host that GPU jobs feel. What is left out is not judged.",
+		Attributes: []plan.Attribute{
+			{Name: "numa_known", Type: cty.Bool, Example: "true", Doc: "Whether firmware says of each GPU and NIC to which NUMA node it belongs, where there are several. A note in virtual machines."},
+			{Name: "numa_nodes_per_socket", Type: cty.List(cty.Number), Example: "[1, 4]", Doc: "How many NUMA nodes with CPUs a socket may have (NPS on Epyc, SNC on Xeon)."},
+			{Name: "governor", Type: cty.String, Example: `"performance"`, Doc: "The frequency governor of all CPUs: NCCL's proxy threads feel a slow one."},
+			{Name: "transparent_hugepages", Type: cty.List(cty.String), Example: `["madvise", "always"]`, Doc: "The modes that /sys/kernel/mm/transparent_hugepage/enabled may have."},
+			{Name: "irqbalance", Type: cty.Bool, Example: "false", Doc: "Whether irqbalance may run; it moves the interrupts of NICs away from their NUMA node."},
+			{Name: "shm_min", Type: cty.Number, Min: &one, Example: "1073741824", Doc: "Bytes that /dev/shm must hold at least: NCCL's shared-memory transport and its set-up over processes live there."},
+		},
+	}
+}
+
+type platform struct {
+	NUMAKnown          *bool    `cty:"numa_known"`
+	NUMANodesPerSocket []int    `cty:"numa_nodes_per_socket"`
+	Governor           *string  `cty:"governor"`
+	HugePages          []string `cty:"transparent_hugepages"`
+	IRQBalance         *bool    `cty:"irqbalance"`
+	ShmMin             *uint64  `cty:"shm_min"`
+}
+
+const (
+	hugePagesPath = "/sys/kernel/mm/transparent_hugepage/enabled"
+	shmPath       = "/dev/shm"
+	irqbalance    = "irqbalance.service"
+)
+
+// hugePageModes are those of Documentation/admin-guide/mm/transhuge.rst.
+var hugePageModes = []string{"always", "madvise", "never"}
+
+// Validate finds a block that asks nothing, and modes that do not exist.
+func (Platform) Validate(b plan.Block) []plan.Problem {
+	var c platform
+	if err := b.Decode(&c); err != nil {
+		return problem(err)
+	}
+	var problems []plan.Problem
+	if len(b.Withheld) == 0 && c.NUMAKnown == nil && c.NUMANodesPerSocket == nil && c.Governor == nil && c.HugePages == nil && c.IRQBalance == nil && c.ShmMin == nil {
+		problems = append(problems, plan.Problem{Summary: "nothing is asked", Detail: "Name at least one setting that is to be judged."})
+	}
+	for name, empty := range map[string]bool{
+		"numa_nodes_per_socket": c.NUMANodesPerSocket != nil && len(c.NUMANodesPerSocket) == 0,
+		"transparent_hugepages": c.HugePages != nil && len(c.HugePages) == 0,
+	} {
+		if empty {
+			problems = append(problems, plan.Problem{Attribute: name, Summary: "an empty list allows nothing", Detail: "Name what is allowed, or leave the attribute out."})
+		}
+	}
+	for _, mode := range c.HugePages {
+		if !slices.Contains(hugePageModes, mode) {
+			problems = append(problems, plan.Problem{
+				Attribute: "transparent_hugepages", Summary: "not a mode of transparent huge pages",
+				Detail: fmt.Sprintf("%q is none of %s.", mode, strings.Join(hugePageModes, ", ")),
+			})
+		}
+	}
+	for _, n := range c.NUMANodesPerSocket {
+		if n < 1 {
+			problems = append(problems, plan.Problem{Attribute: "numa_nodes_per_socket", Summary: "a socket has a NUMA node at least", Detail: fmt.Sprintf("%d is less than one.", n)})
+		}
+	}
+	return problems
+}
+
+// Queries are those that the attributes need.
+func (Platform) Queries(b plan.Block, inv node.Inventory) []node.Query {
+	var c platform
+	if inv.RootDirectory || b.Decode(&c) != nil {
+		return nil
+	}
+	var queries []node.Query
+	if c.NUMANodesPerSocket != nil || c.Governor != nil {
+		queries = append(queries, node.CPUs.Query(""))
+	}
+	if c.NUMANodesPerSocket != nil || c.NUMAKnown != nil {
+		queries = append(queries, node.NUMANodes.Query(""))
+	}
+	if c.HugePages != nil {
+		queries = append(queries, node.File.Query(hugePagesPath))
+	}
+	if c.IRQBalance != nil {
+		queries = append(queries, node.Unit.Query(irqbalance))
+	}
+	if c.ShmMin != nil {
+		queries = append(queries, node.Mount.Query(shmPath))
+	}
+	return queries
+}
+
+// Assess judges each attribute.
+func (Platform) Assess(b plan.Block, facts node.Facts) plan.Assessment {
+	var c platform
+	_ = b.Decode(&c) // tried when the block was validated
+	if facts.Inventory.RootDirectory {
+		return plan.Assessment{Findings: []plan.Finding{{ID: "platform.host", Target: "host", Status: plan.Skipped, Summary: "the running host is not judged (--root)"}}}
+	}
+	var list []plan.Finding
+	if c.NUMAKnown != nil {
+		list = append(list, numaKnown(*c.NUMAKnown, facts))
+	}
+	if c.NUMANodesPerSocket != nil {
+		list = append(list, numaPerSocket(c.NUMANodesPerSocket, facts))
+	}
+	if c.Governor != nil {
+		list = append(list, governor(*c.Governor, facts))
+	}
+	if c.HugePages != nil {
+		list = append(list, hugePages(c.HugePages, facts))
+	}
+	if c.IRQBalance != nil {
+		list = append(list, irqBalance(*c.IRQBalance, facts))
+	}
+	if c.ShmMin != nil {
+		list = append(list, shm(*c.ShmMin, facts))
+	}
+	return plan.Assessment{Findings: list}
+}
+
+// numaKnown judges GPUs and NICs of which the kernel writes NUMA node -1: neither ACPI's _PXM nor anything like it says one
+// (Documentation/ABI/testing/sysfs-bus-pci, numa_node). It does no harm where there is one node alone, and is usual in a virtual machine.
+func numaKnown(want bool, facts node.Facts) plan.Finding {
+	const id = "platform.numa_known"
+	inv := facts.Inventory
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return plan.Unread(id, "to which NUMA nodes GPUs and NICs belong", inv.PCI)
+	}
+	var without []string
+	for _, p := range functions {
+		if (p.IsNVIDIAGPU() || p.IsNIC()) && p.PhysicalFunction == "" && p.NUMANode < 0 {
+			without = append(without, p.Address)
+		}
+	}
+	f := plan.Finding{ID: id, Target: "numa_node", Source: inv.PCI.Source(), Status: plan.OK, Want: fmt.Sprint(want), Found: strings.Join(without, " ")}
+	f.Summary = "firmware does not say to which NUMA node these belong: " + f.Found
+	if len(without) == 0 {
+		f.Summary = "firmware says to which NUMA node each GPU and NIC belongs"
+	}
+	if len(without) == 0 || !want {
+		return f
+	}
+	nodes := node.NUMANodes.Get(facts, "")
+	list, counted := nodes.Get()
+	list = slices.DeleteFunc(slices.Clone(list), func(n node.NUMANode) bool { return n.CPUs == "" })
+	f.Why = "what is bound to the NUMA node of its GPU or NIC lands anywhere, and NCCL takes such a device for far from all others"
+	switch {
+	case virtualMachine(inv):
+		f.Status, f.Severity = plan.Drift, plan.Info
+		f.Summary += "; that is usual in a virtual machine"
+		f.Fix = "give NCCL the host's topology as a file (NCCL_TOPO_FILE), or have the hypervisor say the NUMA nodes"
+	case !inv.Virtualization.IsKnown():
+		return plan.Unread(id, "whether firmware has to say NUMA nodes (it need not in a virtual machine)", inv.Virtualization)
+	case !counted:
+		return plan.Unread(id, "whether there are several NUMA nodes, of which firmware does not say that of "+f.Found, nodes)
+	case len(list) == 1:
+		f.Why, f.Summary = "", fmt.Sprintf("all GPUs and NICs belong to NUMA node %d, the only one with CPUs", list[0].ID)
+	default:
+		f.Status = plan.Drift
+		f.Fix = "look for NUMA, NPS or SNC in the firmware's setup, or for a newer firmware"
+	}
+	return f
+}
+
+func numaPerSocket(allowed []int, facts node.Facts) plan.Finding {
+	const id, what = "platform.numa_nodes_per_socket", "how many NUMA nodes a socket has"
+	nodes, cpus := node.NUMANodes.Get(facts, ""), node.CPUs.Get(facts, "")
+	list, ok := nodes.Get()
+	if !ok {
+		return plan.Unread(id, what, nodes)
+	}
+	state, ok := cpus.Get()
+	if !ok {
+		return plan.Unread(id, what, cpus)
+	}
+	f := plan.Finding{ID: id, Target: "numa_nodes_per_socket", Source: nodes.Source(), Status: plan.OK, Want: alternatives(allowed)}
+	withCPUs := 0
+	for _, n := range list {
+		if n.CPUs != "" {
+			withCPUs++ // a node of memory alone belongs to a GPU or an expander
+		}
+	}
+	if state.Packages == 0 || withCPUs%state.Packages != 0 {
+		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("%s is unknown: %s over %s", what, counted(withCPUs, "NUMA node"), counted(state.Packages, "socket"))
+		return f
+	}
+	each := withCPUs / state.Packages
+	f.Found = fmt.Sprint(each)
+	f.Summary = fmt.Sprintf("%s on each of %s", counted(each, "NUMA node"), counted(state.Packages, "socket"))
+	if !slices.Contains(allowed, each) {
+		f.Status = plan.Drift
+		f.Summary += ", wanted is " + f.Want
+		f.Fix = "set NPS (Epyc) or SNC (Xeon) in the firmware's setup"
+	}
+	return f
+}
+
+func governor(want string, facts node.Facts) plan.Finding {
+	const id, what = "platform.governor", "the frequency governor"
+	v := node.CPUs.Get(facts, "")
+	state, ok := v.Get()
+	if !ok {
+		return plan.Unread(id, what, v)
+	}
+	governors, ok := state.Governors.Get()
+	if state.Governors.IsUnsupported() {
+		return plan.Finding{ID: id, Target: "governor", Status: plan.Skipped, Source: state.Governors.Source(), Summary: state.Governors.Reason()}
+	}
+	if !ok {
+		return plan.Unread(id, what, state.Governors)
+	}
+	names := slices.Sorted(maps.Keys(governors))
+	f := plan.Finding{ID: id, Target: "governor", Source: state.Governors.Source(), Status: plan.OK, Want: want, Found: strings.Join(names, " ")}
+	f.Summary = "the frequency governor is " + strings.Join(names, " and ")
+	if !slices.Equal(names, []string{want}) {
+		f.Status = plan.Drift
+		f.Summary += ", wanted is " + want
+		f.Why = "NCCL's proxy threads post and poll each transfer; a core that sleeps or idles low adds to each of them"
+		f.Fix = "cpupower frequency-set -g " + want + ", and a tuned profile or unit that does so at each boot"
+	}
+	return f
+}
+
+func hugePages(allowed []string, facts node.Facts) plan.Finding {
+	const id, what = "platform.transparent_hugepages", "the mode of transparent huge pages"
+	v := node.File.Get(facts, hugePagesPath)
+	file, ok := v.Get()
+	if !ok {
+		return plan.Unread(id, what, v)
+	}
+	f := plan.Finding{ID: id, Target: "transparent_hugepages", Source: v.Source(), Status: plan.OK, Want: strings.Join(allowed, " or ")}
+	if !file.Exists {
+		f.Status, f.Summary = plan.Skipped, "the kernel has no transparent huge pages"
+		return f
+	}
+	_, rest, _ := strings.Cut(file.Text, "[") // always [madvise] never
+	mode, _, ok := strings.Cut(rest, "]")
+	if !ok {
+		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("%s is unknown: %s says %q", what, hugePagesPath, strings.TrimSpace(file.Text))
+		return f
+	}
+	f.Found, f.Summary = mode, "transparent huge pages: "+mode
+	if !slices.Contains(allowed, mode) {
+		f.Status = plan.Drift
+		f.Summary += ", wanted is " + f.Want
+		f.Fix = "boot argument transparent_hugepage=" + allowed[0] + ": block kernel_args"
+	}
+	return f
+}
+
+func irqBalance(allowed bool, facts node.Facts) plan.Finding {
+	const id = "platform.irqbalance"
+	v := node.Unit.Get(facts, irqbalance)
+	u, ok := v.Get()
+	if !ok {
+		return plan.Unread(id, irqbalance, v)
+	}
+	f := plan.Finding{ID: id, Target: irqbalance, Source: v.Source(), Status: plan.OK}
+	if u.Load == "not-found" {
+		f.Summary = irqbalance + " is not installed"
+		return f
+	}
+	active, ok := u.Active.Get()
+	if !ok {
+		return plan.Unread(id, "whether "+irqbalance+" runs", u.Active)
+	}
+	f.Found, f.Summary = active, irqbalance+" is "+active
+	if !allowed && active != "inactive" && active != "failed" {
+		f.Status, f.Want = plan.Drift, "inactive"
+		f.Why = "it moves the interrupts of NICs to CPUs of other NUMA nodes"
+		f.Fix = "ban the NICs' interrupts in its configuration and allow it here, or stop and disable it: block service"
+	}
+	return f
+}
+
+func shm(least uint64, facts node.Facts) plan.Finding {
+	const id = "platform.shm"
+	v := node.Mount.Get(facts, shmPath)
+	m, ok := v.Get()
+	if !ok {
+		return plan.Unread(id, "what "+shmPath+" holds", v)
+	}
+	f := plan.Finding{ID: id, Target: shmPath, Source: v.Source(), Status: plan.OK, Want: fmt.Sprintf("%d bytes", least)}
+	if m.Point != shmPath {
+		f.Status, f.Found = plan.Drift, "not mounted"
+		f.Summary = shmPath + " is no file system of its own"
+		f.Fix = "mount a tmpfs there: systemd does so at boot"
+		return f
+	}
+	size, ok := m.Size.Get()
+	if !ok {
+		return plan.Unread(id, "the size of "+shmPath, m.Size)
+	}
+	f.Found = fmt.Sprintf("%d bytes", size)
+	f.Summary = shmPath + " holds " + f.Found
+	if size < least {
+		f.Status = plan.Drift
+		f.Summary += ", wanted are at least " + f.Want
+		f.Why = "NCCL's shared-memory transport fails when it is full"
+		f.Fix = "mount -o remount,size=BYTES " + shmPath + " and the same in /etc/fstab; in a container --shm-size or --ipc=host"
+	}
+	return f
+}
+
+// counted is N THING or N THINGs.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// alternatives is A or B or C.
+func alternatives(list []int) string {
+	var all []string
+	for _, n := range list {
+		all = append(all, fmt.Sprint(n))
+	}
+	return strings.Join(all, " or ")
+}
