@@ -19,15 +19,20 @@ import (
 // GID is check "gid": whether the GID tables of RoCE ports have what jobs need.
 type GID struct{}
 
-// gidIndexKey pins the index of the GID that NCCL uses on every port.
-const gidIndexKey = "NCCL_IB_GID_INDEX"
+const (
+	// gidIndexKey pins the index of the GID that NCCL uses on every port.
+	gidIndexKey = "NCCL_IB_GID_INDEX"
+	// addressFamilyKey is the family of the addresses among whose GIDs NCCL chooses where no index is pinned.
+	addressFamilyKey = "NCCL_IB_ADDR_FAMILY"
+	ipv6             = "AF_INET6"
+)
 
 // Spec of check "gid".
 func (GID) Spec() plan.Spec {
 	low, high := int64(0), int64(255)
 	return plan.Spec{
 		Name: "gid", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
-		Doc: "The GIDs of RoCE ports: one of RoCE v2 with a routable address that the network device has now, none of an old address, and under the pinned index no other.",
+		Doc: "The GIDs of RoCE ports: one of RoCE v2 with a routable address that the network device has now, of the family that NCCL looks for, none of an old address, and under the pinned index no other.",
 		Attributes: []plan.Attribute{
 			nicsAttribute(),
 			{Name: "index", Type: cty.Number, Min: &low, Max: &high, Example: "3", Doc: "The index that jobs pin. Left out, what " + sink.NCCLPath + " gives " + gidIndexKey + "."},
@@ -54,7 +59,7 @@ func (GID) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, table.routable(), table.stale())
 	}
 	if _, withheld := b.IsWithheld("index", ""); !withheld && len(ports) > 0 {
-		a.Findings = append(a.Findings, pinnedIndex(b, tables, facts)...)
+		a.Findings = append(a.Findings, chosen(b, tables, facts)...)
 	}
 	return a
 }
@@ -119,10 +124,8 @@ func words(g node.GID) string {
 	return fmt.Sprintf("index %d: %s %s %s", g.Index, g.Type, g.Address(), g.Netdev)
 }
 
-// right are the right GIDs in words, those of IPv4 addresses first, as NCCL looks for them by
-// default.
-func (t gidTable) right() []string {
-	var v4, v6 []string
+// right are the right GIDs in words, by the family of their addresses.
+func (t gidTable) right() (v4, v6 []string) {
 	for _, g := range t.gids {
 		switch {
 		case !t.isRight(g):
@@ -132,14 +135,15 @@ func (t gidTable) right() []string {
 			v6 = append(v6, words(g))
 		}
 	}
-	return append(v4, v6...)
+	return v4, v6
 }
 
 // routable judges whether there is a right GID.
 func (t gidTable) routable() plan.Finding {
 	f := t.finding("gid.routable")
 	f.Want, f.Source = "a RoCE v2 GID with a routable address", t.source
-	if right := t.right(); len(right) > 0 {
+	v4, v6 := t.right()
+	if right := append(v4, v6...); len(right) > 0 { // NCCL looks for IPv4 by default
 		f.Found, f.Summary = strings.Join(right, ", "), fmt.Sprintf("%s has a routable RoCE v2 GID, %s", t.name(), right[0])
 		return f
 	}
@@ -215,18 +219,23 @@ func isDefaultGID(a netip.Addr, mac string) bool {
 	return bytes.Equal(halves, m)
 }
 
-// pinnedIndex judges the pinned index over all tables.
-func pinnedIndex(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
+// chosen judges which GIDs NCCL uses: the one at the pinned index on every port, else those that it looks for.
+func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 	const id = "gid.index"
 	index, source, problem := pinned(b, facts)
 	if problem.ID != "" {
 		return []plan.Finding{problem}
 	}
 	if index < 0 {
-		return []plan.Finding{{
+		findings := []plan.Finding{{
 			ID: id, Target: gidIndexKey, Status: plan.OK, Want: "none, or a right one on every port", Found: "none", Source: source,
 			Summary: "no GID index is pinned: NCCL looks for the right one on each port",
 		}}
+		family := ncclSetting(facts, addressFamilyKey)
+		for _, t := range tables {
+			findings = append(findings, t.family(family)...)
+		}
+		return findings
 	}
 	var findings []plan.Finding
 	for _, t := range tables {
@@ -242,13 +251,44 @@ func pinnedIndex(b plan.Block, tables []gidTable, facts node.Facts) []plan.Findi
 			f.Summary = fmt.Sprintf("GID index %d is pinned, and on %s that is %s", index, t.name(), strings.TrimPrefix(f.Found, fmt.Sprintf("index %d: ", index)))
 			f.Why = "indexes differ between ports, and move when a link or an address comes back"
 			f.Fix = "take " + gidIndexKey + " out: from 2.21 on NCCL finds the right index itself"
-			if right := t.right(); len(right) > 0 {
+			v4, v6 := t.right()
+			if right := append(v4, v6...); len(right) > 0 {
 				f.Fix += "; right is " + right[0]
 			}
 		}
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// family judges whether the family that NCCL looks for has a right GID, where the port has some and that is not plain: NCCL looks
+// for IPv4 by default. Without one it keeps index 0, which is link-local (ncclIbGetGidIndex and ncclUpdateGidIndex in
+// NCCL's src/transport/net_ib/connect.cc). A warning, since jobs may bring the setting themselves.
+func (t gidTable) family(setting node.Value[string]) []plan.Finding {
+	text, ok := setting.Get()
+	v4, v6 := t.right()
+	switch {
+	case !ok || len(v4)+len(v6) == 0: // told already
+		return nil
+	case text == "" && len(v4) > 0:
+		return nil
+	}
+	f := t.finding("gid.address_family")
+	f.Severity, f.Source = plan.Warning, setting.Source()
+	have, other, fix := v4, v6, fmt.Sprintf("set %s=%s in %s (block nccl), or give %s an IPv4 address", addressFamilyKey, ipv6, sink.NCCLPath, t.netdev())
+	f.Want = "a right GID of an IPv4 address"
+	if text == ipv6 {
+		have, other, fix = v6, v4, "take "+addressFamilyKey+" out, or give "+t.netdev()+" an IPv6 address"
+		f.Want = "a right GID of an IPv6 address"
+	}
+	if len(have) > 0 {
+		f.Found, f.Summary = have[0], fmt.Sprintf("%s has %s: %s", t.name(), f.Want, have[0])
+		return []plan.Finding{f}
+	}
+	f.Status, f.Found, f.Fix = plan.Drift, other[0], fix
+	f.Summary = fmt.Sprintf("NCCL looks for %s, and %s has none: right is %s", f.Want, t.name(), other[0])
+	f.Why = "NCCL then takes index 0, a link-local GID of RoCE v1"
+	return []plan.Finding{f}
 }
 
 // pinned is the index that jobs pin, -1 for none, and where that stands; problem says why it

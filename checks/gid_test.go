@@ -21,6 +21,7 @@ func TestGID(t *testing.T) {
 		current  = "ok gid.stale 0000:14:00.0 (/sys)\n"
 		fine     = "ok gid.routable 0000:24:00.0 (/sys)\n"
 		fresh    = "ok gid.stale 0000:24:00.0 (/sys)\n"
+		routable = "2001:0db8:0000:0000:0000:0000:0000:0007"
 	)
 	gids := func(list ...node.GID) func(int, *rail) {
 		return second(func(r *rail) { r.port.GIDs = known(list) })
@@ -42,8 +43,14 @@ func TestGID(t *testing.T) {
 		judge("GID of an address that was changed", all, rails(second(func(r *rail) { r.netdev.Addresses = []string{"198.18.2.18/24"} })),
 			unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current+"drift gid.stale 0000:24:00.0 (/sys)\n", "although eth2 has address 198.18.2.18", "gone: index 2: IB/RoCE v1 198.18.2.17 eth2, index 3"),
 		judge("IPv6, of a VLAN, and a default GID with the port's number", all, vlan(rails(second(func(r *rail) { r.netdev.Addresses = nil }), gids(
-			v2(0, "fe80:0000:0000:0000:0200:0000:0100:0002", "eth2"), v2(1, gidMAC(2), "eth2.7"), v2(2, "2001:0db8:0000:0000:0000:0000:0000:0007", "eth2.7"),
-		))), unpinned+first+fine+current+fresh, "index 2: RoCE v2 2001:db8::7 eth2.7"),
+			v2(0, "fe80:0000:0000:0000:0200:0000:0100:0002", "eth2"), v2(1, gidMAC(2), "eth2.7"), v2(2, routable, "eth2.7"),
+		))), "drift warn gid.address_family 0000:24:00.0 (/etc/nccl.conf)\n"+unpinned+first+fine+current+fresh, "index 2: RoCE v2 2001:db8::7 eth2.7",
+			"NCCL looks for a right GID of an IPv4 address, and mlx5_2/1 (0000:24:00.0) has none: right is index 2: RoCE v2 2001:db8::7 eth2.7\nset NCCL_IB_ADDR_FAMILY=AF_INET6"),
+		judge("NCCL is told of IPv6, which one rail has", all, vlan(rails(gids(v2(0, gidMAC(2), "eth2"), v2(2, routable, "eth2.7")))).With(ncclConf("NCCL_IB_ADDR_FAMILY=AF_INET6\n")),
+			"drift warn gid.address_family 0000:14:00.0 (/etc/nccl.conf:1)\nok warn gid.address_family 0000:24:00.0 (/etc/nccl.conf:1)\nok gid.index NCCL_IB_GID_INDEX (/etc/nccl.conf)\n"+first+fine+current+fresh,
+			"take NCCL_IB_ADDR_FAMILY out, or give eth1 an IPv6 address"),
+		judge("IPv6 alone, whose index is pinned", all, vlan(rails(gids(v2(0, gidMAC(2), "eth2"), v2(3, routable, "eth2.7")))).With(ncclConf("NCCL_IB_GID_INDEX=3\n")),
+			"ok gid.index 0000:14:00.0 (/etc/nccl.conf:1)\nok gid.index 0000:24:00.0 (/etc/nccl.conf:1)\n"+first+fine+current+fresh),
 		judge("InfiniBand", all, rails(second(func(r *rail) { r.port.LinkLayer = "InfiniBand" })), unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current, "is InfiniBand, Ethernet is wanted"),
 		judge("a pinned index that is right everywhere", all, rails().With(ncclConf("A=1\nNCCL_IB_GID_INDEX=3\n")),
 			"ok gid.index 0000:14:00.0 (/etc/nccl.conf:2)\nok gid.index 0000:24:00.0 (/etc/nccl.conf:2)\n"+first+fine+current+fresh),

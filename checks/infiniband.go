@@ -58,7 +58,7 @@ func (InfiniBand) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		}
 		ports, rates = append(ports, p), append(rates, rateOf(p, state, facts))
 		a.Findings = append(a.Findings, portState(p, "infiniband.state", state, v.Source()),
-			assigned(p, "infiniband.lid", "LID", state.LID), assigned(p, "infiniband.subnet_manager", "LID of a subnet manager", state.SMLID))
+			assigned(p, "infiniband.lid", "LID", state, state.LID), assigned(p, "infiniband.subnet_manager", "LID of a subnet manager", state, state.SMLID))
 		if c.Width != nil {
 			a.Findings = append(a.Findings, linkWidth(p, state.Rate, int(*c.Width)))
 		}
@@ -72,15 +72,20 @@ func (InfiniBand) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 // noSubnetManager is what to do about a port that no subnet manager has configured.
 const noSubnetManager = "start a subnet manager in the fabric (opensm, or the switch's), or look why it does not reach this port: sminfo and ibstat say what they see"
 
-// assigned judges a LID that a subnet manager assigns.
-func assigned(p port, id, what string, v node.Value[int]) plan.Finding {
+// assigned judges a LID that a subnet manager assigns; it can give none to a port without a link, which infiniband.state tells.
+func assigned(p port, id, what string, state node.RDMAPortState, v node.Value[int]) plan.Finding {
 	lid, ok := v.Get()
 	if !ok {
 		return unread(p, id, "the "+what, v)
 	}
 	f := p.finding(id)
 	f.Want, f.Found, f.Source, f.Summary = "not 0", strconv.Itoa(lid), v.Source(), fmt.Sprintf("%s has %s %d", p.name(), what, lid)
-	if lid == 0 {
+	physical, ok := state.PhysState.Get()
+	switch {
+	case lid != 0:
+	case ok && physical != "LinkUp":
+		f.Status, f.Summary = plan.Skipped, fmt.Sprintf("%s has no %s, and no link (%s)", p.name(), what, physical)
+	default:
 		f.Status, f.Summary, f.Fix = plan.Drift, fmt.Sprintf("%s has no %s", p.name(), what), noSubnetManager
 	}
 	return f

@@ -38,6 +38,9 @@ func TestInfiniBand(t *testing.T) {
 			table("ok", differ, "ok", "ok", "drift"), "has 2 lanes, wanted is 4X or more"),
 		judge("down", all, rails(ib, second(func(r *rail) { r.port.State, r.port.PhysState = known("DOWN"), known("Disabled") })),
 			table("ok", alike, "drift", "ok", "ok"), "the port is switched off: here or at the switch"),
+		judge("down since it came up", all, rails(ib, second(func(r *rail) {
+			r.port.State, r.port.PhysState, r.port.LID, r.port.SMLID = known("DOWN"), known("Polling"), known(0), known(0)
+		})), table("skipped", alike, "drift", "skipped", "ok"), "mlx5_2/1 (0000:24:00.0) has no LID, and no link (Polling)"),
 		judge("lost lanes at a speed that the kernel does not know", all, rails(ib, second(func(r *rail) { r.port.Rate = known("2.5 Gb/sec (1X SDR)") })),
 			table("ok", unsaid, "ok", "ok", "drift")),
 		judge("junk", all, rails(ib, second(func(r *rail) { r.port.Rate = known("fast") })), table("ok", unsaid, "ok", "ok", "unknown")),

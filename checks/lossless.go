@@ -53,8 +53,8 @@ func (Lossless) Validate(b plan.Block) []plan.Problem {
 	return problems
 }
 
-// number is a part of the class; derived where the profile does not give it, and then partial where some of what could say otherwise
-// could not be read.
+// number is a part of the class; derived where the profile does not give it, and then partial where some of what could say otherwise,
+// or say it at all, could not be read.
 type number struct {
 	value                   int
 	known, derived, partial bool
@@ -228,7 +228,7 @@ func (v votes) most() number {
 	}
 	numbers := sortedKeys(counts)
 	if len(numbers) == 0 {
-		return number{}
+		return number{partial: v.partial}
 	}
 	return number{value: slices.MaxFunc(numbers, func(a, b int) int { return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(b, a)) }), known: true, derived: true, partial: v.partial}
 }
@@ -398,6 +398,7 @@ func (c classifier) notifications(want class) []plan.Finding {
 		priority[0].Summary += ", the lossless one"
 		priority[0].Why = "they are held back with the traffic that they are to slow down"
 	}
+	priority[0] = want.priority.hold(priority[0])
 	return append(findings, priority...)
 }
 

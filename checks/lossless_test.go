@@ -109,7 +109,7 @@ func TestLossless(t *testing.T) {
 		judge("InfiniBand", derived, rails(second(func(r *rail) { r.device.Ports[0].LinkLayer = known("InfiniBand") })).With(tc), strings.ReplaceAll(notSecond(classes(nil)), "ok lossless.reaction", "drift lossless.pfc 0000:24:00.0 (/sys)\nok lossless.reaction")),
 		judge("the default ToS cannot be read", derived, rails(second(func(r *rail) { r.roce.DefaultToS = denied[int]() })).With(tc), classes(map[string]string{"tos" + two: "unknown info"})),
 		judge("a rail that cannot be read may have said otherwise", derived, rails(second(func(r *rail) { r.dcb.PFC, r.roce.TrafficClass = denied[dcbnl.PFC](), denied[node.TrafficClass]() })).With(tc), classes(map[string]string{
-			"pfc": "unknown", "traffic_class": "unknown", "nccl": "unknown (/etc/nccl.conf:1)", "tos": "unknown", "notification_point": "unknown", "reaction_point": "unknown", "dscp_map": "unknown",
+			"pfc": "unknown", "cnp_priority": "unknown", "traffic_class": "unknown", "nccl": "unknown (/etc/nccl.conf:1)", "tos": "unknown", "notification_point": "unknown", "reaction_point": "unknown", "dscp_map": "unknown",
 		}), "since not everything could be read"),
 		judge("a rail that cannot be read, the class is stated", stated, rails(second(func(r *rail) { r.dcb.PFC = denied[dcbnl.PFC]() })).With(tc), classes(map[string]string{"pfc" + two: "unknown"})),
 		judge("the default ToS alone says the DSCP", derived, rails(both(func(r *rail) { r.roce.TrafficClass = lacking[node.TrafficClass]() })), classes(map[string]string{"nccl": "drift (/etc/nccl.conf)", "traffic_class": "skipped ()"})),

@@ -132,6 +132,8 @@ func (PCIeLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		return links(plan.Finding{ID: linkID, Status: plan.Skipped, Summary: "hardware is not judged (--root)"})
 	case virtualMachine(inv):
 		return links(plan.Finding{ID: linkID, Status: plan.Skipped, Summary: "a virtual machine shows the links that its hypervisor chose to show"})
+	case !inv.Virtualization.IsKnown():
+		return links(plan.Unread(linkID, "whether these links are real (those of a virtual machine are not)", inv.Virtualization))
 	}
 	v := c.linked(b, inv)
 	addresses, ok := v.Get()

@@ -66,6 +66,8 @@ func TestPCIeLink(t *testing.T) {
 	}
 	gone := slotted().Inventory
 	gone.PCI = node.Unknown[[]node.PCIFunction]("not read", node.Source{})
+	undetected := slotted().Inventory
+	undetected.Virtualization = node.Unknown[string]("not read", node.Source{})
 	tree := slotted().Inventory
 	tree.RootDirectory = true
 	same := func(name, blocks string, f node.Facts, want string, says ...string) plantest.Case {
@@ -100,6 +102,7 @@ func TestPCIeLink(t *testing.T) {
 		same("what it can do is not told", anything, slotted(node.PCILink.Answer(slotNIC, node.Known(node.PCILinkState{Current: node.Known(gen5x16, node.Source{})}, node.Source{}))),
 			gpuOK+"unknown pcie_link.link 0000:38:00.0 ()\n", "what the link of 0000:38:00.0 can do is unknown: not recorded"),
 		same("a virtual machine", anything, virtual(slotted()), "skipped pcie_link.link links ()\n"),
+		same("a virtual machine or not", anything, slotted().WithInventory(undetected), "unknown pcie_link.link links ()\n", "whether these links are real"),
 		same("a directory tree", anything, slotted().WithInventory(tree), "skipped pcie_link.link links ()\n"),
 		same("an unknown bus", anything, slotted().WithInventory(gone), "unknown pcie_link.link links ()\n"),
 	})

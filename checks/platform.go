@@ -24,7 +24,7 @@ func (Platform) Spec() plan.Spec {
 		Name: "platform", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
 		Doc: "Settings of firmware and host that GPU jobs feel. What is left out is not judged.",
 		Attributes: []plan.Attribute{
-			{Name: "numa_known", Type: cty.Bool, Example: "true", Doc: "Whether firmware says of each GPU and NIC to which NUMA node it belongs. Skipped in virtual machines."},
+			{Name: "numa_known", Type: cty.Bool, Example: "true", Doc: "Whether firmware says of each GPU and NIC to which NUMA node it belongs, where there are several. A note in virtual machines."},
 			{Name: "numa_nodes_per_socket", Type: cty.List(cty.Number), Example: "[1, 4]", Doc: "How many NUMA nodes with CPUs a socket may have (NPS on Epyc, SNC on Xeon)."},
 			{Name: "governor", Type: cty.String, Example: `"performance"`, Doc: "The frequency governor of all CPUs: NCCL's proxy threads feel a slow one."},
 			{Name: "transparent_hugepages", Type: cty.List(cty.String), Example: `["madvise", "always"]`, Doc: "The modes that /sys/kernel/mm/transparent_hugepage/enabled may have."},
@@ -96,7 +96,7 @@ func (Platform) Queries(b plan.Block, inv node.Inventory) []node.Query {
 	if c.NUMANodesPerSocket != nil || c.Governor != nil {
 		queries = append(queries, node.CPUs.Query(""))
 	}
-	if c.NUMANodesPerSocket != nil {
+	if c.NUMANodesPerSocket != nil || c.NUMAKnown != nil {
 		queries = append(queries, node.NUMANodes.Query(""))
 	}
 	if c.HugePages != nil {
@@ -120,7 +120,7 @@ func (Platform) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	var list []plan.Finding
 	if c.NUMAKnown != nil {
-		list = append(list, numaKnown(*c.NUMAKnown, facts.Inventory))
+		list = append(list, numaKnown(*c.NUMAKnown, facts))
 	}
 	if c.NUMANodesPerSocket != nil {
 		list = append(list, numaPerSocket(c.NUMANodesPerSocket, facts))
@@ -140,32 +140,46 @@ func (Platform) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	return plan.Assessment{Findings: list}
 }
 
-func numaKnown(want bool, inv node.Inventory) plan.Finding {
+// numaKnown judges GPUs and NICs of which the kernel writes NUMA node -1: neither ACPI's _PXM nor anything like it says one
+// (Documentation/ABI/testing/sysfs-bus-pci, numa_node). It does no harm where there is one node alone, and is usual in a virtual machine.
+func numaKnown(want bool, facts node.Facts) plan.Finding {
 	const id = "platform.numa_known"
-	f := plan.Finding{ID: id, Target: "numa_node", Source: inv.PCI.Source(), Status: plan.OK, Want: fmt.Sprint(want)}
-	if virtualMachine(inv) {
-		f.Status, f.Summary = plan.Skipped, "a virtual machine's NUMA nodes are its hypervisor's invention"
-		return f
-	}
+	inv := facts.Inventory
 	functions, ok := inv.PCI.Get()
 	if !ok {
 		return plan.Unread(id, "to which NUMA nodes GPUs and NICs belong", inv.PCI)
 	}
 	var without []string
 	for _, p := range functions {
-		if (p.IsNVIDIAGPU() || p.IsNIC()) && p.NUMANode < 0 {
+		if (p.IsNVIDIAGPU() || p.IsNIC()) && p.PhysicalFunction == "" && p.NUMANode < 0 {
 			without = append(without, p.Address)
 		}
 	}
+	f := plan.Finding{ID: id, Target: "numa_node", Source: inv.PCI.Source(), Status: plan.OK, Want: fmt.Sprint(want), Found: strings.Join(without, " ")}
+	f.Summary = "firmware does not say to which NUMA node these belong: " + f.Found
 	if len(without) == 0 {
 		f.Summary = "firmware says to which NUMA node each GPU and NIC belongs"
+	}
+	if len(without) == 0 || !want {
 		return f
 	}
-	f.Found = strings.Join(without, " ")
-	f.Summary = "firmware does not say to which NUMA node these belong: " + f.Found
-	if want {
+	nodes := node.NUMANodes.Get(facts, "")
+	list, counted := nodes.Get()
+	list = slices.DeleteFunc(slices.Clone(list), func(n node.NUMANode) bool { return n.CPUs == "" })
+	f.Why = "what is bound to the NUMA node of its GPU or NIC lands anywhere, and NCCL takes such a device for far from all others"
+	switch {
+	case virtualMachine(inv):
+		f.Status, f.Severity = plan.Drift, plan.Info
+		f.Summary += "; that is usual in a virtual machine"
+		f.Fix = "give NCCL the host's topology as a file (NCCL_TOPO_FILE), or have the hypervisor say the NUMA nodes"
+	case !inv.Virtualization.IsKnown():
+		return plan.Unread(id, "whether firmware has to say NUMA nodes (it need not in a virtual machine)", inv.Virtualization)
+	case !counted:
+		return plan.Unread(id, "whether there are several NUMA nodes, of which firmware does not say that of "+f.Found, nodes)
+	case len(list) == 1:
+		f.Why, f.Summary = "", fmt.Sprintf("all GPUs and NICs belong to NUMA node %d, the only one with CPUs", list[0].ID)
+	default:
 		f.Status = plan.Drift
-		f.Why = "what is bound to the NUMA node of its GPU or NIC lands anywhere"
 		f.Fix = "look for NUMA, NPS or SNC in the firmware's setup, or for a newer firmware"
 	}
 	return f

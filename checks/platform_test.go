@@ -141,12 +141,11 @@ func TestPlatform(t *testing.T) {
 			Want: `
 				skipped platform.governor governor ()
 				ok platform.irqbalance irqbalance.service (systemd)
-				skipped platform.numa_known numa_node (/sys/bus/pci/devices)
+				ok platform.numa_known numa_node (/sys/bus/pci/devices)
 				skipped platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
 			`,
 			After: `
 				skipped platform.governor governor ()
-				skipped platform.numa_known numa_node (/sys/bus/pci/devices)
 				skipped platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
 			`,
 		},
@@ -190,5 +189,34 @@ func TestPlatform(t *testing.T) {
 				skipped platform.host host ()
 			`,
 		},
+	})
+}
+
+// TestNUMAKnown: what follows where firmware does not say a NUMA node.
+func TestNUMAKnown(t *testing.T) {
+	asked := `check "platform" "numa" { numa_known = true }`
+	nodes := func(cpus ...string) node.Answer {
+		var list []node.NUMANode
+		for id, c := range cpus {
+			list = append(list, node.NUMANode{ID: id, CPUs: c})
+		}
+		return node.NUMANodes.Answer("", known(list))
+	}
+	unsaid := rails(second(func(r *rail) { r.pci[5].NUMANode = -1 }))
+	undetected := unsaid.Inventory
+	undetected.Virtualization = denied[string]()
+	const said = "ok platform.numa_known numa_node (/sys)"
+	plantest.Run(t, checks.All(), []plantest.Case{
+		judge("two NUMA nodes", asked, unsaid.With(nodes("0-31", "32-63")), "drift platform.numa_known numa_node (/sys)", "these belong: 0000:24:00.0\nlook for NUMA, NPS or SNC"),
+		judge("one NUMA node, beside one of memory", asked, unsaid.With(nodes("", "0-63")), said, "all GPUs and NICs belong to NUMA node 1, the only one with CPUs"),
+		judge("a virtual machine", asked, virtual(unsaid), "drift info platform.numa_known numa_node (/sys)", "0000:24:00.0; that is usual in a virtual machine\ngive NCCL the host's topology as a file (NCCL_TOPO_FILE)"),
+		judge("a virtual machine or not", asked, unsaid.WithInventory(undetected).With(nodes("0-63")), "unknown platform.numa_known  (/sys)"),
+		judge("how many NUMA nodes is unknown", asked, unsaid.With(node.NUMANodes.Answer("", denied[[]node.NUMANode]())), "unknown platform.numa_known  (/sys)"),
+		judge("virtual functions, and what is neither GPU nor NIC", asked, rails(second(func(r *rail) {
+			function := r.pci[5]
+			function.Address, function.NUMANode, function.PhysicalFunction = "0000:25:00.0", -1, r.pci[5].Address
+			r.pci[0].NUMANode = -1
+			r.pci = append(r.pci, function)
+		})), said),
 	})
 }

@@ -188,7 +188,13 @@ func (a *assessor) readRequest(address string, e pciregs.Express, want int, sour
 		Summary: fmt.Sprintf("%s reads %s at once", address, bytes(e.MaxReadRequest)),
 	}
 	line := node.CommandLine.Get(a.facts, "")
-	text, _ := line.Get()
+	text, ok := line.Get()
+	if !ok && want > e.MaxPayload {
+		f = plan.Unread(f.ID, "whether pci=pcie_bus_perf bounds what "+address+" reads at once", line)
+		f.Target = address
+		a.find(f)
+		return
+	}
 	// The kernel then lets payloads differ along the way, and keeps each device from
 	// asking for more at once than it can take (drivers/pci/pci.c, pcie_set_readrq).
 	if bounded, _ := cmdline.Satisfied(cmdline.Parse(text), "pci", "pcie_bus_perf"); bounded && want > e.MaxPayload {

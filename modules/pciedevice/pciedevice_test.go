@@ -84,6 +84,18 @@ func TestFunctions(t *testing.T) {
 			`,
 		},
 		{
+			Name: "whether the kernel bounds it is unknown", Blocks: reads(second, first),
+			Facts: host(sapphire, registers(first, 4096, 256, false), registers(second, 4096, 4096, false), node.CommandLine.Answer("", node.Unknown[string]("not read", node.Source{Path: "/proc/cmdline"}))),
+			Says:  []string{"whether pci=pcie_bus_perf bounds what 0000:1a:00.0 reads at once is unknown: not read"},
+			Want: `
+				unknown pcie_device.max_read_request 0000:1a:00.0 (/proc/cmdline)
+				ok pcie_device.max_read_request 0000:1a:00.1 (/sys/bus/pci/devices/0000:1a:00.1/config)
+			`,
+			After: `
+				unknown pcie_device.max_read_request 0000:1a:00.0 (/proc/cmdline)
+			`,
+		},
+		{
 			Name: "ordering is forbidden", Blocks: ordered("false", first), Facts: host(sapphire), Says: []string{"relaxed ordering of 0000:1a:00.0 is on, wanted is off"},
 			Want: `
 				!drift pcie_device.relaxed_ordering 0000:1a:00.0 (/sys/bus/pci/devices/0000:1a:00.0/config)

@@ -18,6 +18,13 @@ check "device_nodes" "uvm" {
   paths    = ["/dev/nvidia-uvm"]
 }
 
+# Buffers and interrupts of a device whose NUMA node nobody knows lie anywhere, and NCCL takes it for
+# far from all others. Hypervisors often leave it out, which is a note.
+check "platform" "numa" {
+  severity   = "warn"
+  numa_known = true
+}
+
 # RDMA locks the memory that it registers. systemd's default of 8 MiB ends in "Cannot allocate
 # memory" from ibv_reg_mr, or in containers whose jobs fall back to TCP. The limit of the
 # running process counts: files reach it at its next start (proc(5), limits).

@@ -25,11 +25,16 @@ variable "lossless" {
   }
 }
 
+# Other NICs sit below the GPUs' switches too, ConnectX-6 Dx for storage on an XE9680.
+locals {
+  rails = [for n in node.rails : n if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)]
+}
+
 # A fabric that drops one packet of RoCE has everything behind it sent again. Rails whose GPU is
 # off the bus are none (check.gpus.all), and those of an MTU that the switches do not have are
 # worse than small ones: set yours in node.hcl.
 roce "rails" {
-  nics     = node.rails
+  nics     = local.rails
   lossless = var.lossless
   mtu      = 9000
   optional = ["ecn", "cnp", "traffic_class"] # the kernel's own mlx5 driver has none of them
@@ -46,9 +51,12 @@ nccl {
 
 # A rail that is down, or slower than the others, slows all of them.
 check "rdma_port" "rails" {
+  nics       = local.rails
   link_layer = "Ethernet"
 }
 
 # NCCL looks for a RoCE v2 GID with the rail's address. A link-local one is not routed, and a pinned
 # index is another GID on the next port, or after the next flap.
-check "gid" "rails" {}
+check "gid" "rails" {
+  nics = local.rails
+}

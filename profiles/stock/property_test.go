@@ -299,6 +299,7 @@ func TestExamples(t *testing.T) {
 		{recording: "hgx-h100", profile: "hgx-h100-roce"},
 		{recording: "rtx-workstation", profile: "baseline"},
 		{recording: "vm-guest-2gpu", profile: "vm-guest", notOK: []string{
+			"drift info check.platform.numa platform.numa_known",
 			`unknown warn sysctl["kernel.numa_balancing"] sysctl.running`,
 		}},
 		{recording: "hgx-h100-drifted", profile: "hgx-h100-roce", exit: plan.ExitDrift, notOK: []string{

@@ -112,3 +112,39 @@ func TestOtherNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestStorageBelowGPUs: a NIC of another kind below a GPU's switch, ConnectX-6 Dx for storage, is set and judged like a rail by nothing
+// but what is right for every NIC there.
+func TestStorageBelowGPUs(t *testing.T) {
+	f := recorded(t, "hgx-h100")
+	inv := f.Inventory
+	rails, _ := inv.Rails().Get()
+	list, _ := inv.PCI.Get()
+	netdevs, _ := inv.Netdevs.Get()
+	storage, _ := inv.PCIFunction(rails[0].Address)
+	storage.Address, storage.Device = "0000:1f:00.0", "101d"
+	inv.PCI = node.Known(append(slices.Clone(list), storage), inv.PCI.Source())
+	inv.Netdevs = node.Known(append(slices.Clone(netdevs), node.Netdev{Name: "storage0", Type: node.ARPHardwareEthernet, PCI: storage.Address, Port: 1, Up: true}), inv.Netdevs.Source())
+	if with, _ := inv.Rails().Get(); len(with) != len(rails)+1 {
+		t.Fatalf("%d rails, want %d", len(with), len(rails)+1)
+	}
+	judged := 0
+	for _, b := range blocks(t, load(t, "hgx-h100-roce"), inv) {
+		v, ok := b.Attributes["nics"]
+		if !ok || v.IsNull() {
+			continue
+		}
+		judged++
+		for _, n := range v.AsValueSlice() {
+			if n.GetAttr("address").AsString() == storage.Address {
+				t.Errorf("%s takes %s for a rail", b.Address, storage.Address)
+			}
+		}
+		if n := v.LengthInt(); n != len(rails) {
+			t.Errorf("%s has %d NICs, want %d", b.Address, n, len(rails))
+		}
+	}
+	if judged != 3 {
+		t.Errorf("%d blocks say which NICs are rails, want roce, rdma_port and gid", judged)
+	}
+}
