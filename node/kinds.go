@@ -71,6 +71,8 @@ var (
 	PCILink = Kind[PCILinkState]{"pci_link"}
 	// Link is the link of a NIC port; key is NIC.String().
 	Link = Kind[LinkState]{"link"}
+	// LinkManagement is who sets up the network device of a NIC port, and the MTU that their files say; key is NIC.String().
+	LinkManagement = Kind[LinkManagementState]{"link_management"}
 	// FlowControl is how a NIC port holds back its peer as a whole; key is NIC.String().
 	FlowControl = Kind[FlowControlState]{"flow_control"}
 	// DCB is Data Center Bridging of a NIC port: what it does per priority; key is NIC.String().
@@ -110,6 +112,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	PCIRegisters.name:     decode[PCIRegisterState],
 	PCILink.name:          decode[PCILinkState],
 	Link.name:             decode[LinkState],
+	LinkManagement.name:   decode[LinkManagementState],
 	FlowControl.name:      decode[FlowControlState],
 	DCB.name:              decode[DCBState],
 	RoCE.name:             decode[RoCEState],

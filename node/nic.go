@@ -118,6 +118,54 @@ type LinkState struct {
 	Firmware Value[string] `json:"firmware,omitzero"`
 }
 
+// Those who set network devices up.
+const (
+	ManagerNetworkd       = "networkd" // systemd-networkd
+	ManagerNetworkManager = "NetworkManager"
+	ManagerIfupdown       = "ifupdown" // of Debian
+	ManagerUdev           = "udev"     // as the device is added
+)
+
+// LinkManagementState is who sets up the network device of a NIC port, and the MTU that their files say.
+type LinkManagementState struct {
+	Netdev string `json:"netdev"`
+	// Managers have set the device up since the node booted, as they themselves have noted in /run: ManagerNetworkd,
+	// ManagerNetworkManager, ManagerIfupdown, in this order. One is usual; empty: nobody has.
+	Managers []LinkManager `json:"managers,omitempty"`
+	// Udev is the .link file that is for the device; what it says lasts until a manager sets another MTU.
+	Udev LinkManager `json:"udev,omitzero"`
+	// Bond is the bond that the device is a port of, and which gives it its MTU; empty without one. BondManagers have set that up.
+	Bond         string        `json:"bond,omitempty"`
+	BondManagers []LinkManager `json:"bond_managers,omitempty"`
+}
+
+// LinkManager is one who sets a network device up.
+type LinkManager struct {
+	Name string `json:"name"`
+	// File decides about the device: a .network, .link, key file or ifcfg file, or the file of the stanza iface. It is empty where
+	// the manager has none for it.
+	File string `json:"file,omitempty"`
+	// MTU that is set whenever the device is set up, in bytes, with the file and line that says it: File, a drop-in of it, a default of the
+	// manager's, or a DHCP lease. 0 is known: nothing says one, and the device keeps what it has.
+	MTU Value[int] `json:"mtu,omitzero"`
+	// Netplan is where netplan's YAML, of which File was made, says the MTU or defines the device; without a path for a file that
+	// netplan did not make.
+	Netplan Source `json:"netplan,omitzero"`
+}
+
+// Decides is who says the MTU that the port's network device has when all have set it up, or of whom that is not known; false
+// where nobody says one. A manager wins over udev.
+func (s LinkManagementState) Decides() (LinkManager, bool) {
+	udev := s.Udev
+	udev.Name = ManagerUdev
+	for _, m := range append(slices.Clone(s.Managers), udev) {
+		if n, ok := m.MTU.Get(); !ok || n > 0 {
+			return m, true
+		}
+	}
+	return LinkManager{}, false
+}
+
 // FlowControlState is how a NIC port holds back its peer as a whole.
 type FlowControlState struct {
 	Netdev string `json:"netdev"`

@@ -144,6 +144,13 @@ func answers() []node.Answer {
 			Netdev: "eth0", MAC: known("02:00:00:00:00:01"), MTU: known(9000), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
 			Driver: known("mlx5_core"), Firmware: known("28.41.1000 (MT_0000000838)"),
 		}, at("/sys/class/net/eth0"))),
+		node.LinkManagement.Answer("0000:1b:00.0", node.Known(node.LinkManagementState{
+			Netdev: "eth0", Managers: []node.LinkManager{{
+				Name: node.ManagerNetworkd, File: "/run/systemd/network/10-netplan-eth0.network", MTU: known(9000), Netplan: node.Source{Path: "/etc/netplan/a.yaml", Line: 7},
+			}},
+			Udev: node.LinkManager{Name: node.ManagerUdev, File: "/etc/systemd/network/1.link", MTU: node.Unknown[int]("a condition", at("/etc/systemd/network"))},
+			Bond: "bond0", BondManagers: []node.LinkManager{{Name: node.ManagerIfupdown, File: "/etc/network/interfaces", MTU: known(0)}},
+		}, at("/sys/class/net/eth0"))),
 		node.FlowControl.Answer("0000:1b:00.0/2", node.Known(node.FlowControlState{
 			Netdev: "eth0", Pause: known(ethtool.Pause{Autonegotiate: true, Rx: true, Tx: true}), PFCStormPrevention: known(100),
 		}, node.Source{Call: "SIOCETHTOOL"})),

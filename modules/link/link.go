@@ -21,7 +21,8 @@ var _ plan.Validator = Type{}
 func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "link", Label: plan.LabelRequired, LabelDoc: "a name for the ports",
-		Doc:     "Ports of NICs: their MTU, and whether they are up. Ports that busbar must not touch are judged and left as they are.",
+		Doc: "Ports of NICs: their MTU, and whether they are up. Ports that busbar must not touch are judged and left as they are. " +
+			"Files of networkd, netplan, NetworkManager, ifupdown and udev that say another MTU are named and left as they are too.",
 		Ceiling: plan.LinkBounce,
 		Attributes: slices.Concat(nicport.Attributes(), []plan.Attribute{
 			nicport.MTUAttribute(),

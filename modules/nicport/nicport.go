@@ -65,11 +65,15 @@ func Number(v cty.Value) (int, bool) {
 	return int(n), true
 }
 
-// Queries are the links of a block's ports and what must come back after they went down.
+// Queries are the links of a block's ports, what must come back after they went down, and who else gives them an MTU.
 func Queries(b plan.Block, inv node.Inventory) []node.Query {
 	var queries []node.Query
+	_, mtu := Number(b.Attributes["mtu"])
 	for _, key := range Keys(b) {
 		queries = append(queries, node.Link.Query(key))
+		if mtu {
+			queries = append(queries, node.LinkManagement.Query(key))
+		}
 		if n, ok := inv.PortOf(key); ok {
 			if rdma := rdmaPort(n, inv); rdma != "" {
 				queries = append(queries, node.RDMAPort.Query(rdma))
@@ -285,36 +289,4 @@ func (a *Assessor) Result() plan.Assessment {
 	}
 	a.Steps = append(a.Steps, wait)
 	return a.Assessment
-}
-
-// MTU judges the MTU of a port, and sets it where the port has its own.
-func (a *Assessor) MTU(p Port, want int) {
-	a.Contributions = append(a.Contributions, plan.Contribution{
-		Sink: plan.FactSink, Key: "MTU of NIC " + p.NICPort.NIC, Value: fmt.Sprint(want), Origin: a.Block.OriginOf("mtu", ""),
-	})
-	netdev, _ := p.Netdev.Get()
-	if bond := a.Facts.Inventory.BondOf(netdev); bond != "" {
-		a.Skip(p, "mtu", "its MTU is that of "+bond+", which it is a port of")
-		return
-	}
-	v := node.Link.Get(a.Facts, p.NICPort.NIC)
-	link, ok := v.Get()
-	if !ok {
-		Unread(a, p, "mtu", "", "the MTU", "", v)
-		return
-	}
-	mtu, ok := link.MTU.Get()
-	if !ok {
-		Unread(a, p, "mtu", "", "the MTU", "", link.MTU)
-		return
-	}
-	f := plan.Finding{
-		ID: a.ID("mtu"), Want: fmt.Sprint(want), Found: fmt.Sprint(mtu), Running: fmt.Sprint(mtu), Source: link.MTU.Source(), Effect: plan.LinkBounce,
-		Summary: fmt.Sprintf("the MTU of %s is %d", p.Name, mtu),
-	}
-	if mtu != want {
-		f.Status, f.Summary = plan.Drift, fmt.Sprintf("the MTU of %s is %d, wanted is %d", p.Name, mtu, want)
-	}
-	set := plan.SetLink{NICPort: p.NICPort, MTU: want}
-	a.Judge(p, f, &Step{Action: set, Phase: plan.PhaseLink, Summary: set.Summary(), Bounces: true})
 }

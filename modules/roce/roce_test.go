@@ -110,6 +110,7 @@ func TestHealthy(t *testing.T) {
 			ok roce.dscp_map 0000:1a:00.0 ` + netlink + `
 			ok roce.ecn 0000:1a:00.0 (/sys/class/net/rail0/ecn/roce_np/enable)
 			ok roce.mtu 0000:1a:00.0 (/sys/class/net/rail0/mtu)
+			ok roce.mtu_file 0000:1a:00.0 (/run/systemd/network/10-netplan-rail0.network:5)
 			ok roce.pause 0000:1a:00.0 (ioctl SIOCETHTOOL ETHTOOL_GPAUSEPARAM)
 			ok roce.pfc 0000:1a:00.0 ` + netlink + `
 			ok roce.storm_prevention 0000:1a:00.0 (ioctl SIOCETHTOOL ETHTOOL_GPAUSEPARAM)
@@ -140,6 +141,12 @@ func TestOneThingWrong(t *testing.T) {
 		{
 			name: "the MTU of Ethernet", edit: func(s *plantest.PortState) { s.Link.MTU = node.Known(1500, s.Link.MTU.Source()) },
 			want: "!drift roce.mtu " + rail + " (/sys/class/net/rail0/mtu)\nstep set-link:" + rail + "\nstep await-links:links", says: []string{"set the MTU of NIC 0000:1a:00.0 to 9000"},
+		},
+		{
+			name: "netplan says another MTU", edit: func(s *plantest.PortState) { s.Management = plantest.Netplan("rail0", 1500) },
+			want:  "conflict roce.mtu_file " + rail + " (/run/systemd/network/10-netplan-rail0.network:5)",
+			after: "conflict roce.mtu_file " + rail + " (/run/systemd/network/10-netplan-rail0.network:5)",
+			says:  []string{"write mtu: 9000 into /etc/netplan/50-rails.yaml:7"},
 		},
 		{
 			name: "a link that was down is not waited for", edit: func(s *plantest.PortState) {

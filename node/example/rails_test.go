@@ -85,6 +85,7 @@ func (m *machine) driftedRails() {
 	replaced.RoCE.TrafficClass = node.Known(node.TrafficClass{Global: -1}, replaced.RoCE.TrafficClass.Source())
 	replaced.RoCE.DefaultToS = node.Known(0, replaced.RoCE.DefaultToS.Source())
 	connection.Link.MTU = node.Known(1500, connection.Link.MTU.Source())
+	connection.Management = plantest.Netplan(connection.Link.Netdev, 0)
 	tried = tried.Change(func(d *node.DCBState) {
 		d.Trust, d.Apps = node.Known(node.TrustPCP, d.Trust.Source()), node.Known([]dcbnl.App{}, d.Apps.Source())
 	})

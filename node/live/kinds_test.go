@@ -22,7 +22,7 @@ var every = []node.Query{
 	node.Mount.Query("/etc/modprobe.d"), node.NCCLUserFiles.Query(""), node.Unit.Query("slurmd.service"), node.UnitFiles.Query("slurmd.service"),
 	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
 	node.PCIRegisters.Query("0000:00:00.0"), node.PCILink.Query("0000:00:00.0"),
-	node.Link.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail), node.NVConfig.Query(rail),
+	node.Link.Query(rail), node.LinkManagement.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail), node.NVConfig.Query(rail),
 	node.NUMANodes.Query(""), node.CPUs.Query(""),
 }
 

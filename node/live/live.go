@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"busbar/internal/confdir"
+	"busbar/internal/linkconf"
 	"busbar/node"
 )
 
@@ -76,7 +78,7 @@ func New(opts Options) *Reader {
 // read by then is unknown.
 func (r *Reader) Read(ctx context.Context, inv node.Inventory, queries []node.Query) node.Facts {
 	observedAt := time.Now().UTC()
-	s := newSession(ctx, r, queries)
+	s := newSession(ctx, r, inv, queries)
 	answers := make(chan node.Answer, len(queries))
 	var groups [3][]node.Query // by the way they are read
 	for _, q := range queries {
@@ -203,6 +205,7 @@ func kindReaders() map[string]kindReader {
 		node.PCIRegisters.Name():     readsByChild(node.PCIRegisters, pciWithout[node.PCIRegisterState]),
 		node.PCILink.Name():          readsByChild(node.PCILink, pciWithout[node.PCILinkState]),
 		node.Link.Name():             readsByChild(node.Link, nicWithout[node.LinkState]),
+		node.LinkManagement.Name():   reads(byFile, node.LinkManagement, (*session).linkManagement),
 		node.FlowControl.Name():      readsByChild(node.FlowControl, nicWithout[node.FlowControlState]),
 		node.DCB.Name():              readsByChild(node.DCB, nicWithout[node.DCBState]),
 		node.RoCE.Name():             readsByChild(node.RoCE, nicWithout[node.RoCEState]),
@@ -213,9 +216,10 @@ func kindReaders() map[string]kindReader {
 // session is one call of Read: what its answers share.
 type session struct {
 	files
-	ctx     context.Context
-	machine bool
-	kinds   map[string]kindReader
+	ctx       context.Context
+	machine   bool
+	inventory node.Inventory
+	kinds     map[string]kindReader
 	// modules are the names of all modules asked for, with underscores.
 	modules map[string]bool
 	kernels func() ([]kernelModules, error)
@@ -223,10 +227,14 @@ type session struct {
 	mountTable func() (mountTable, error)
 	immutable  func() string
 	manager    manager
+	// linkFiles, netplanFiles and connections are read once.
+	linkFiles    func() ([]linkconf.LinkFile, error)
+	netplanFiles func() []confdir.File
+	connections  func() ([]connection, error)
 }
 
-func newSession(ctx context.Context, r *Reader, queries []node.Query) *session {
-	s := &session{files: r.files, ctx: ctx, machine: r.machine, kinds: r.kinds, modules: map[string]bool{}}
+func newSession(ctx context.Context, r *Reader, inv node.Inventory, queries []node.Query) *session {
+	s := &session{files: r.files, ctx: ctx, machine: r.machine, inventory: inv, kinds: r.kinds, modules: map[string]bool{}}
 	for _, q := range queries {
 		if q.Kind == node.Module.Name() {
 			s.modules[q.Key] = true
@@ -234,6 +242,7 @@ func newSession(ctx context.Context, r *Reader, queries []node.Query) *session {
 	}
 	s.kernels = sync.OnceValues(func() ([]kernelModules, error) { return s.installedKernels(s.modules) })
 	s.mountTable, s.immutable = sync.OnceValues(s.readMounts), sync.OnceValue(s.readImmutable)
+	s.linkFiles, s.netplanFiles, s.connections = sync.OnceValues(s.readLinkFiles), sync.OnceValue(s.readNetplanFiles), sync.OnceValues(s.readConnections)
 	return s
 }
 

@@ -42,16 +42,17 @@ func PortNode(answers ...node.Answer) node.Facts {
 
 // PortState is what a port answers.
 type PortState struct {
-	Key  string
-	Link node.LinkState
-	Flow node.FlowControlState
-	DCB  node.Value[node.DCBState]
-	RoCE node.RoCEState
-	RDMA node.RDMAPortState
+	Key        string
+	Link       node.LinkState
+	Management node.LinkManagementState
+	Flow       node.FlowControlState
+	DCB        node.Value[node.DCBState]
+	RoCE       node.RoCEState
+	RDMA       node.RDMAPortState
 }
 
 // Lossless is a port as a lossless class of priority 3, DSCP 26, and congestion notification of priority 6, DSCP 48 has it, with
-// MTU 9000 and MLNX_OFED's driver.
+// MTU 9000 and MLNX_OFED's driver. netplan and networkd give it the MTU.
 func Lossless(key, netdev, rdma string) PortState {
 	class := node.Source{Path: "/sys/class/net/" + netdev}
 	at := func(file string) node.Source { return node.Source{Path: class.Path + "/" + file} }
@@ -60,9 +61,10 @@ func Lossless(key, netdev, rdma string) PortState {
 	netlink := node.Source{Call: "rtnetlink RTM_GETDCB"}
 	ioctl := node.Source{Call: "ioctl SIOCETHTOOL ETHTOOL_GPAUSEPARAM"}
 	return PortState{
-		Key:  key,
-		Link: node.LinkState{Netdev: netdev, MTU: node.Known(9000, at("mtu")), Up: node.Known(true, at("flags")), Carrier: node.Known(true, at("carrier")), OperState: node.Known("up", at("operstate"))},
-		Flow: node.FlowControlState{Netdev: netdev, Pause: node.Known(ethtool.Pause{}, ioctl), PFCStormPrevention: node.Known(8000, ioctl)},
+		Key:        key,
+		Link:       node.LinkState{Netdev: netdev, MTU: node.Known(9000, at("mtu")), Up: node.Known(true, at("flags")), Carrier: node.Known(true, at("carrier")), OperState: node.Known("up", at("operstate"))},
+		Management: Netplan(netdev, 9000),
+		Flow:       node.FlowControlState{Netdev: netdev, Pause: node.Known(ethtool.Pause{}, ioctl), PFCStormPrevention: node.Known(8000, ioctl)},
 		DCB: node.Known(node.DCBState{
 			Netdev: netdev, Driver: "mlx5_core", DCBX: node.Known(dcbnl.DCBXHost|dcbnl.DCBXIEEE, netlink), PFC: node.Known(dcbnl.PFC{Capacity: 8, Enabled: 1 << 3, Delay: 7}, netlink),
 			Apps: node.Known(LosslessMap(), netlink), Trust: node.Known(node.TrustDSCP, at("qos/trust")),
@@ -80,6 +82,26 @@ func Lossless(key, netdev, rdma string) PortState {
 			GIDs: node.Known([]node.GID{{Index: 3, GID: "0000:0000:0000:0000:0000:ffff:c612:0011", Type: node.GIDRoCEv2, Netdev: netdev}}, node.Source{Path: infiniband + "/ports/1/gids"}),
 		},
 	}
+}
+
+// Netplan is a network device that networkd sets up as netplan says it, with an MTU; 0 is none.
+func Netplan(netdev string, mtu int) node.LinkManagementState {
+	yaml := node.Source{Path: "/etc/netplan/50-rails.yaml", Line: 7}
+	file := func(manager, suffix string, line int) node.LinkManager {
+		m := node.LinkManager{Name: manager, File: "/run/systemd/network/10-netplan-" + netdev + suffix, Netplan: yaml}
+		source := node.Source{Path: m.File}
+		if mtu > 0 {
+			source.Line = line
+		}
+		m.MTU = node.Known(mtu, source)
+		return m
+	}
+	s := node.LinkManagementState{Netdev: netdev, Managers: []node.LinkManager{file(node.ManagerNetworkd, ".network", 5)}}
+	s.Udev = node.LinkManager{Name: node.ManagerUdev, File: "/usr/lib/systemd/network/99-default.link", MTU: node.Known(0, node.Source{Path: "/usr/lib/systemd/network/99-default.link"})}
+	if mtu > 0 {
+		s.Udev = file(node.ManagerUdev, ".link", 6)
+	}
+	return s
 }
 
 // LosslessMap has priority 3 for DSCP 26 alone, and DSCP/8 for all others.
@@ -100,7 +122,7 @@ func (s PortState) Answers() []node.Answer {
 	source := node.Source{Path: "/sys/class/net/" + s.Link.Netdev}
 	rdma, _, _ := strings.Cut(s.RoCE.RDMA, "/")
 	answers := []node.Answer{
-		node.Link.Answer(s.Key, node.Known(s.Link, source)), node.FlowControl.Answer(s.Key, node.Known(s.Flow, source)), node.DCB.Answer(s.Key, s.DCB),
+		node.Link.Answer(s.Key, node.Known(s.Link, source)), node.LinkManagement.Answer(s.Key, node.Known(s.Management, source)), node.FlowControl.Answer(s.Key, node.Known(s.Flow, source)), node.DCB.Answer(s.Key, s.DCB),
 		node.RoCE.Answer(s.Key, node.Known(s.RoCE, node.Source{Path: "/sys/bus/pci/devices/" + s.Key})),
 		node.RDMAPort.Answer(s.RoCE.RDMA, node.Known(s.RDMA, node.Source{Path: "/sys/class/infiniband/" + rdma + "/ports/1"})),
 		node.Module.Answer("rdma_cm", node.Known(node.ModuleState{Loaded: true}, node.Source{Path: "/proc/modules"})),

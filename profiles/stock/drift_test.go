@@ -49,6 +49,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.RDMAPort.Name():         unknownOf(node.RDMAPort),
 	node.NUMANodes.Name():        unknownOf(node.NUMANodes),
 	node.Link.Name():             unknownOf(node.Link),
+	node.LinkManagement.Name():   unknownOf(node.LinkManagement),
 	node.FlowControl.Name():      unknownOf(node.FlowControl),
 	node.DCB.Name():              unknownOf(node.DCB),
 	node.RoCE.Name():             unknownOf(node.RoCE),
@@ -379,6 +380,14 @@ func driftLink(t *rapid.T, f node.Facts) node.Facts {
 			node.Known(ethtool.Pause{}, s.Pause.Source()), node.Known(ethtool.Pause{Rx: true}, s.Pause.Source()), node.Known(ethtool.Pause{Autonegotiate: true, Tx: true}, s.Pause.Source()),
 			node.Unsupported[ethtool.Pause]("the driver has none", s.Pause.Source()), node.Unknown[ethtool.Pause](unread, s.Pause.Source()),
 		}).Draw(t, "pause")
+	})
+	f = change(f, node.LinkManagement, key, func(s *node.LinkManagementState) {
+		path := node.Source{Path: "/etc/network/interfaces", Line: 3}
+		mtu := rapid.SampledFrom([]node.Value[int]{node.Known(0, path), node.Known(1500, path), node.Known(9000, path), node.Unknown[int](unread, path)})
+		s.Udev.MTU, s.Managers = mtu.Draw(t, "MTU of udev"), nil
+		for _, name := range rapid.SampledFrom([][]string{nil, {node.ManagerIfupdown}, {node.ManagerNetworkManager, node.ManagerIfupdown}}).Draw(t, "managers") {
+			s.Managers = append(s.Managers, node.LinkManager{Name: name, File: path.Path, MTU: mtu.Draw(t, "MTU of a file")})
+		}
 	})
 	return change(f, node.Link, key, func(s *node.LinkState) {
 		s.MTU = rapid.SampledFrom([]node.Value[int]{node.Known(1500, s.MTU.Source()), node.Known(9000, s.MTU.Source()), node.Unknown[int](unread, s.MTU.Source())}).Draw(t, "MTU")
