@@ -180,6 +180,17 @@ func (a *Assessor) add(f plan.Finding) { a.Findings = append(a.Findings, f) }
 // ID is the id of a finding of the block.
 func (a *Assessor) ID(what string) string { return a.prefix + "." + what }
 
+// The keys of facts that Claim says of ports, beside those that one block type has alone.
+const (
+	MTUFact   = "MTU"
+	StateFact = "state" // plan.UpOrDown
+)
+
+// Claim says what no other block may want otherwise of the block's ports, whether or not they are there.
+func (a *Assessor) Claim(fact, value string, origin plan.Origin) {
+	a.Contributions = append(a.Contributions, plan.DeviceFacts(a.Block, "nics", Keys(a.Block), fact, value, origin)...)
+}
+
 // Skip says why something of a port is not judged.
 func (a *Assessor) Skip(p Port, what, why string) {
 	a.add(plan.Finding{ID: a.ID(what), Target: p.NICPort.NIC, Status: plan.Skipped, Summary: p.Name + ": " + why})
@@ -289,9 +300,6 @@ func (a *Assessor) Result() plan.Assessment {
 
 // MTU judges the MTU of a port, and sets it where the port has its own.
 func (a *Assessor) MTU(p Port, want int) {
-	a.Contributions = append(a.Contributions, plan.Contribution{
-		Sink: plan.FactSink, Key: "MTU of NIC " + p.NICPort.NIC, Value: fmt.Sprint(want), Origin: a.Block.OriginOf("mtu", ""),
-	})
 	netdev, _ := p.Netdev.Get()
 	if bond := a.Facts.Inventory.BondOf(netdev); bond != "" {
 		a.Skip(p, "mtu", "its MTU is that of "+bond+", which it is a port of")
