@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ type Inventory struct {
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
 }
+
+// IsEmpty reports that nothing is in the inventory, not even a reason for which something is unknown.
+func (inv Inventory) IsEmpty() bool { return reflect.ValueOf(inv).IsZero() }
 
 // OS is os-release(5).
 type OS struct {

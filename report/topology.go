@@ -29,6 +29,8 @@ type Topology struct {
 	// Rails and GPUPaths are node.rails and node.gpu_paths of profiles.
 	Rails    node.Value[[]string]
 	GPUPaths node.Value[[]string]
+
+	nothing bool // is in the inventory
 }
 
 // TopologyPlace is where a function hangs on the PCI bus.
@@ -80,7 +82,7 @@ func NewTopology(n Node, facts node.Facts) Topology {
 	numaNodes := node.NUMANodes.Get(facts, "")
 	inv := facts.Inventory.WithNUMANodes(numaNodes)
 	tree := inv.Topology()
-	t := Topology{Node: n, NUMANodes: numaNodes, GPUPaths: inv.GPUPaths(), Rails: names(inv.Rails())}
+	t := Topology{nothing: facts.Inventory.IsEmpty(), Node: n, NUMANodes: numaNodes, GPUPaths: inv.GPUPaths(), Rails: names(inv.Rails())}
 	bridges := map[string]TopologyBridge{}
 	place := func(name, address, id string, numa int) TopologyPlace {
 		p := TopologyPlace{Name: name, Address: address, PCIID: id}
@@ -289,6 +291,10 @@ func WriteTopology(w io.Writer, t Topology, style Style) error {
 	}
 	p.machine(t.Node)
 	p.paragraph(nil, "", t.Node.observed())
+	if t.nothing {
+		p.blank()
+		p.paragraph(nil, "", "Nothing was recorded of this node: the inventory is empty, so that neither GPUs nor NICs are known.")
+	}
 	if len(t.Devices()) > 0 {
 		p.blank()
 		p.matrix(t)

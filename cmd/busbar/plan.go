@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"busbar/node"
 	"busbar/plan"
+	"busbar/profiles"
 	"busbar/report"
 )
 
@@ -94,12 +96,18 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 			continue
 		}
 		code, err := c.judgeOne(ctx, name, t, args, reader, file, view, asJSON)
+		if _, ok := errors.AsType[*profiles.ChoiceError](err); ok && c.lines { // of this node: others may have one
+			end, _ := errors.AsType[*exit](err)
+			fmt.Fprintf(c.err, "busbar: %s: %v\n", file, end.err)
+			c.fail(name, end)
+			code, err = end.code, nil
+		}
 		if err != nil {
 			return err
 		}
 		codes = append(codes, code)
 	}
-	for _, code := range []int{plan.ExitError, plan.ExitDrift, plan.ExitUnknown, plan.ExitReboot} {
+	for _, code := range []int{plan.ExitUsage, plan.ExitError, plan.ExitDrift, plan.ExitUnknown, plan.ExitReboot} {
 		if slices.Contains(codes, code) {
 			return &exit{code: code}
 		}
