@@ -642,3 +642,26 @@ nccl {
 	}
 	wg.Wait()
 }
+
+// TestSetUnion: sets, lists and elements of unlike types make one set, unknown where one of them is.
+func TestSetUnion(t *testing.T) {
+	for expr, want := range map[string]string{
+		`setunion(["b", "a"], toset(["c"]), ["a"])`: "a b c",
+		`setunion([], [])`:                          "",
+		`setunion([2], ["1"])`:                      "1 2",
+		`setunion(["a"])`:                           "a",
+		`setunion(["${node.gpus[1].numa}"], ["1"])`: "firmware does not say the NUMA node",
+	} {
+		e := mustEvaluate(t, mustLoad(t, "nccl {\n  settings = { A = join(\" \", "+expr+") }\n}\n"), hgx())
+		got := ""
+		if settings := e.Blocks[0].Attributes["settings"]; settings.Type().HasAttribute("A") {
+			got = settings.GetAttr("A").AsString()
+		}
+		for _, w := range e.Blocks[0].Withheld {
+			got = w.Reason
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", expr, got, want)
+		}
+	}
+}
