@@ -268,7 +268,11 @@ func (inv Inventory) NICs() Value[[]NIC] {
 	}
 	nics := []NIC{}
 	tree := inv.Topology()
-	gpus, _ := inv.GPUs().Get() // known where the PCI bus is
+	list, _ := inv.GPUs().Get() // known where the PCI bus is
+	gpus := make([]Place, len(list))
+	for i, g := range list {
+		gpus[i] = tree.Place(g.Address)
+	}
 	for _, p := range functions {
 		if !p.IsNIC() || p.PhysicalFunction != "" {
 			continue
