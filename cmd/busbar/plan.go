@@ -90,7 +90,7 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 			if len(t.nodes) == 1 {
 				return &exit{plan.ExitError, err}
 			}
-			fmt.Fprintf(c.err, "busbar: %v\n", err)
+			c.tell("%v", err)
 			c.fail(name, &exit{plan.ExitError, err})
 			codes = append(codes, plan.ExitError)
 			continue
@@ -98,7 +98,7 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 		code, err := c.judgeOne(ctx, name, t, args, reader, file, view, asJSON)
 		if _, ok := errors.AsType[*profiles.ChoiceError](err); ok && c.lines { // of this node: others may have one
 			end, _ := errors.AsType[*exit](err)
-			fmt.Fprintf(c.err, "busbar: %s: %v\n", file, end.err)
+			c.tell("%s: %v", file, end.err)
 			c.fail(name, end)
 			code, err = end.code, nil
 		}
