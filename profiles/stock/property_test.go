@@ -65,7 +65,7 @@ func TestConvergence(t *testing.T) {
 				c := converges(t, p, f)
 				of := map[string]int{}
 				for _, q := range c.asked {
-					if of[q.Kind]++; of[q.Kind] <= 8 { // one port is like another
+					if of[q.Kind]++; of[q.Kind] <= alike {
 						c.knowsLess(t, q)
 					}
 				}
