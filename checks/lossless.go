@@ -91,6 +91,17 @@ func given(b plan.Block, key string) number {
 	return number{value: int(n), known: true}
 }
 
+// stated are the numbers that the block gives, which no block may set otherwise.
+func stated(b plan.Block) []plan.Contribution {
+	var facts []plan.Contribution
+	for _, key := range []string{"priority", "dscp", "cnp_priority", "cnp_dscp"} {
+		if n := given(b, key); n.known {
+			facts = append(facts, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessFact(key), Value: n.words(), Origin: b.OriginOf("lossless", key)})
+		}
+	}
+	return facts
+}
+
 // Queries are what classifies traffic at each port, and NCCL's file.
 func (Lossless) Queries(b plan.Block, inv node.Inventory) []node.Query {
 	return append(queries(b, inv, node.DCB, node.FlowControl, node.RoCE), node.File.Query(sink.NCCLPath))
@@ -99,6 +110,7 @@ func (Lossless) Queries(b plan.Block, inv node.Inventory) []node.Query {
 // Assess judges each port, and NCCL's file.
 func (Lossless) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	ports, a := survey(b, facts)
+	a.Contributions = stated(b)
 	if len(ports) == 0 {
 		return a
 	}

@@ -21,7 +21,7 @@ func (MTU) Spec() plan.Spec {
 		Doc: "The InfiniBand MTU of RoCE ports, which follows from the MTU of their network devices: 256, 512, 1024, 2048 or 4096 bytes, the same on all. Queue pairs between ports that differ fail, or run at half speed.",
 		Attributes: []plan.Attribute{
 			nicsAttribute(),
-			{Name: "min", Type: cty.Number, Default: cty.NumberIntVal(4096), Min: &low, Max: &high, Example: "4096", Doc: "Bytes that it must be at least. 4096 fit into an MTU of 4192 of the network device, 1024 into 1500."},
+			{Name: "min", Type: cty.Number, Default: cty.NumberIntVal(4096), Min: &low, Max: &high, Example: "4096", Doc: "What the InfiniBand MTU must be at least, 256 to 4096 bytes; it is not the MTU of the network device, into which it has to fit: 4096 into 4192 and more, 1024 into 1500."},
 		},
 	}
 }

@@ -22,38 +22,38 @@ func TestContradictions(t *testing.T) {
 	}{
 		{
 			"the IOMMU is off", "iommu { mode = \"passthrough\" }\nkernel_args { present = { iommu = \"off\", nokaslr = \"\" } }",
-			[]string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "off" (node.hcl:2)`},
+			[]string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "off" by iommu=off (node.hcl:2)`},
 			"nokaslr",
 		},
 		{
 			"VT-d is off", "iommu { mode = \"passthrough\" }\nkernel_args { present = { intel_iommu = \"off\", iommu = \"pt\" } }",
-			[]string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "off" (node.hcl:2)`},
+			[]string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "off" by intel_iommu=off (node.hcl:2)`},
 			"iommu=pt",
 		},
 		{
 			"the other spelling", "iommu { mode = \"passthrough\" }\nkernel_args { present = { \"iommu.passthrough\" = 0 } }",
-			[]string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "translated" (node.hcl:2)`},
+			[]string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "translated" by iommu.passthrough=0 (node.hcl:2)`},
 			"",
 		},
 		{"the same mode", "iommu { mode = \"passthrough\" }\nkernel_args { present = { \"iommu.passthrough\" = 1, intel_iommu = \"on\" } }", nil, ""},
 		{
 			"a blacklist", "kernel_module \"nouveau\" { state = \"loaded\" }\nkernel_args { present = { \"modprobe.blacklist\" = \"nvidiafb,nouveau\" } }",
-			[]string{`kernel module nouveau at boot "loaded" is wanted (node.hcl:1), and kernel_args wants "unloaded" (node.hcl:2)`},
+			[]string{`kernel module nouveau at boot "loaded" is wanted (node.hcl:1), and kernel_args wants "unloaded" by modprobe.blacklist=nouveau (node.hcl:2)`},
 			"modprobe.blacklist=nvidiafb",
 		},
 		{
 			"the kernel's own blacklist", "kernel_module \"nouveau\" { state = \"loaded\" }\nkernel_args { present = { module_blacklist = \"nouveau\" } }",
-			[]string{`kernel module nouveau "loaded" is wanted (node.hcl:1), and kernel_args wants "unloaded" (node.hcl:2)`},
+			[]string{`kernel module nouveau "loaded" is wanted (node.hcl:1), and kernel_args wants "unloaded" by module_blacklist=nouveau (node.hcl:2)`},
 			"",
 		},
 		{
 			"loaded by systemd", "kernel_module \"nv-peer-mem\" { boot = \"unloaded\" }\nkernel_args { present = { modules_load = \"nv_peer_mem\" } }",
-			[]string{`kernel module nv_peer_mem at boot "unloaded" is wanted (node.hcl:1), and kernel_args wants "loaded" (node.hcl:2)`},
+			[]string{`kernel module nv_peer_mem at boot "unloaded" is wanted (node.hcl:1), and kernel_args wants "loaded" by modules_load=nv_peer_mem (node.hcl:2)`},
 			"",
 		},
 		{
 			"the lossless DSCP", "roce \"rails\" {\nnics = []\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}\nnccl { settings = { NCCL_IB_TC = 96 } }",
-			[]string{`lossless DSCP "26" is wanted (node.hcl:3), and nccl wants "24" (node.hcl:5)`},
+			[]string{`lossless DSCP "26" is wanted (node.hcl:3), and nccl wants "24" by NCCL_IB_TC=96 (node.hcl:5)`},
 			"",
 		},
 		{"ECN's bits in the traffic class", "roce \"rails\" {\nnics = []\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}\nnccl { settings = { NCCL_IB_TC = 106 } }", nil, ""},
@@ -62,6 +62,34 @@ func TestContradictions(t *testing.T) {
 			[]string{`unit lldpad.service active "false" is wanted (node.hcl:1), and service.lldpad wants "true" (node.hcl:5)`},
 			"",
 		},
+		{
+			"the MTU of some ports", "link \"a\" {\nnics = [{ address = \"0000:1a:00.0\" }, { address = \"0000:2a:00.0\" }, { address = \"0000:3a:00.0\", port = 2 }]\nmtu = 9000\n}\n" +
+				"link \"b\" {\nnics = [{ address = \"0000:3a:00.0\", port = 2 }, { address = \"0000:2a:00.0\", port = 1 }, { address = \"0000:1a:00.0\", port = 2 }]\nmtu = 1500\n}",
+			[]string{`MTU of 2 devices "9000" is wanted (node.hcl:3), and link.b wants "1500" (node.hcl:7): 0000:2a:00.0, 0000:3a:00.0/2`},
+			"",
+		},
+		{
+			"a port that is down", "link \"a\" {\nnics = [{ address = \"0000:1a:00.0\" }]\nup = false\n}\n" +
+				"roce \"b\" {\nnics = [{ address = \"0000:1a:00.0\" }]\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}",
+			[]string{`state of 0000:1a:00.0 "down" is wanted (node.hcl:3), and roce.b wants "up" (node.hcl:5)`},
+			"",
+		},
+		{
+			"what a port is to do", "roce \"a\" {\nnics = [{ address = \"0000:1a:00.0\" }]\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\nstorm_prevention = 100\ndcbx = \"firmware\"\n}\n" +
+				"roce \"b\" {\nnics = [{ address = \"0000:1a:00.0\" }]\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\npause = \"unmanaged\"\nstorm_prevention = 0\ndcbx = \"host\"\n}",
+			[]string{
+				`dcbx of 0000:1a:00.0 "firmware" is wanted (node.hcl:5), and roce.b wants "host" (node.hcl:12)`,
+				`storm_prevention of 0000:1a:00.0 "100" is wanted (node.hcl:4), and roce.b wants "0" (node.hcl:11)`,
+			},
+			"",
+		},
+		{
+			"what functions read", "pcie_device \"a\" {\ndevices = [\"0000:1a:00.0\", \"0000:2a:00.0\"]\nmax_read_request = 4096\nrelaxed_ordering = true\n}\n" +
+				"pcie_device \"b\" {\ndevices = [\"0000:2a:00.0\", \"0000:1a:00.0\"]\nmax_read_request = 512\nrelaxed_ordering = true\n}",
+			[]string{`read requests of 2 devices "4096" is wanted (node.hcl:3), and pcie_device.b wants "512" (node.hcl:8): 0000:1a:00.0, 0000:2a:00.0`},
+			"",
+		},
+		{"other ports", "link \"a\" {\nnics = [{ address = \"0000:1a:00.0\" }]\nmtu = 9000\n}\nlink \"b\" {\nnics = [{ address = \"0000:1a:00.0\", port = 2 }]\nmtu = 1500\n}", nil, ""},
 		{"kept out twice", "kernel_module \"nouveau\" { state = \"unloaded\" }\nkernel_args { present = { \"modprobe.blacklist\" = \"nouveau\" } }", nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

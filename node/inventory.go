@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ type Inventory struct {
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
 }
+
+// IsEmpty reports that nothing is in the inventory, not even a reason for which something is unknown.
+func (inv Inventory) IsEmpty() bool { return reflect.ValueOf(inv).IsZero() }
 
 // OS is os-release(5).
 type OS struct {
@@ -267,7 +271,11 @@ func (inv Inventory) NICs() Value[[]NIC] {
 	}
 	nics := []NIC{}
 	tree, guarded := inv.Topology(), inv.guarded()
-	gpus, _ := inv.GPUs().Get() // known where the PCI bus is
+	list, _ := inv.GPUs().Get() // known where the PCI bus is
+	gpus := make([]Place, len(list))
+	for i, g := range list {
+		gpus[i] = tree.Place(g.Address)
+	}
 	for _, p := range functions {
 		if !p.IsNIC() || p.PhysicalFunction != "" {
 			continue

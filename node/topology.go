@@ -129,20 +129,49 @@ func shared(a, b []*PCIFunction) int {
 	return n
 }
 
-// ways are those of two functions, or why nothing can be said of them.
-func (t Topology) ways(a, b string) (wa, wb way, why string) {
-	if t.why != "" && (a != b || t.functions == nil) {
-		return wa, wb, t.why
-	}
-	wa, err := t.way(a)
-	if err == nil {
-		wb, err = t.way(b)
-	}
-	if err != nil {
-		return wa, wb, err.Error()
-	}
-	return wa, wb, ""
+// Place is where a function hangs on the PCI tree. It is found once for many questions.
+type Place struct {
+	way
+	address string
+	// err is why the tree does not lead from it to a root bus.
+	err error
+	// flat are the switches above it that NCCL sees, top what of them or itself hangs on the CPU.
+	flat []*PCIFunction
+	top  *PCIFunction
+	// why the tree tells nothing of two functions; noBus: not even of one.
+	why    string
+	noBus  bool
+	source Source
 }
+
+// Place finds a function.
+func (t Topology) Place(address string) Place {
+	p := Place{address: address, why: t.why, noBus: t.functions == nil, source: t.source}
+	if p.way, p.err = t.way(address); p.err == nil {
+		switches := p.switches()
+		p.flat, p.top = flatten(switches), highest(p.function, switches)
+	}
+	return p
+}
+
+// unrelated is why nothing can be said of two functions; empty where something can.
+func (p Place) unrelated(other Place) string {
+	switch {
+	case p.why != "" && (p.address != other.address || p.noBus):
+		return p.why
+	case p.err != nil:
+		return p.err.Error()
+	case other.err != nil:
+		return other.err.Error()
+	}
+	return ""
+}
+
+// Relation is that of two functions: see Place.Relation.
+func (t Topology) Relation(a, b string) Value[Relation] { return t.Place(a).Relation(t.Place(b)) }
+
+// NCCL is the type of the path between two functions to NCCL: see Place.NCCL.
+func (t Topology) NCCL(a, b string) Value[Relation] { return t.Place(a).NCCL(t.Place(b)) }
 
 // Relation is how nvidia-smi topo -m relates two functions by the PCI tree. It asks hwloc,
 // which goes by the buses and by local_cpus, the CPUs of a function's NUMA node: below a common
@@ -151,26 +180,25 @@ func (t Topology) ways(a, b string) (wa, wb way, why string) {
 // device; else it is the NUMA node that counts, whatever the PCI segment. Where firmware does
 // not say that, hwloc takes the device for one of the whole machine, which makes SYS of NODE;
 // here it is unknown.
-func (t Topology) Relation(a, b string) Value[Relation] {
-	wa, wb, why := t.ways(a, b)
-	switch {
+func (p Place) Relation(other Place) Value[Relation] {
+	switch why := p.unrelated(other); {
 	case why != "":
-		return Unknown[Relation](why, t.source)
-	case a == b:
-		return Known(Self, t.source)
+		return Unknown[Relation](why, p.source)
+	case p.address == other.address:
+		return Known(Self, p.source)
 	}
-	if r, near := wa.below(wb); near {
-		return Known(r, t.source)
+	if r, near := p.below(other.way); near {
+		return Known(r, p.source)
 	}
-	for _, f := range []*PCIFunction{wa.function, wb.function} {
+	for _, f := range []*PCIFunction{p.function, other.function} {
 		if f.NUMANode < 0 {
 			return Unknown[Relation](NoNUMANode, Source{Path: "/sys/bus/pci/devices/" + f.Address + "/numa_node"})
 		}
 	}
-	if wa.function.NUMANode == wb.function.NUMANode {
-		return Known(NODE, t.source)
+	if p.function.NUMANode == other.function.NUMANode {
+		return Known(NODE, p.source)
 	}
-	return Known(SYS, t.source)
+	return Known(SYS, p.source)
 }
 
 // below is the relation of two functions below one host bridge; false for others.
@@ -191,24 +219,21 @@ func (w way) below(other way) (r Relation, one bool) {
 // on a root port without a switch meets in the CPU. The two levels that a Broadcom switch shows
 // are one switch to it. It knows no NODE: host bridges of one NUMA node are PHB. And devices
 // whose NUMA node firmware does not say make up one of their own.
-func (t Topology) NCCL(a, b string) Value[Relation] {
-	wa, wb, why := t.ways(a, b)
-	if why != "" {
-		return Unknown[Relation](why, t.source)
+func (p Place) NCCL(other Place) Value[Relation] {
+	if why := p.unrelated(other); why != "" {
+		return Unknown[Relation](why, p.source)
 	}
-	switchesA, switchesB := wa.switches(), wb.switches()
-	flatA, flatB := flatten(switchesA), flatten(switchesB)
-	switch common := shared(flatA, flatB); {
-	case a == b:
-		return Known(Self, t.source)
-	case common > 0 && common == max(len(flatA), len(flatB)):
-		return Known(PIX, t.source)
+	switch common := shared(p.flat, other.flat); {
+	case p.address == other.address:
+		return Known(Self, p.source)
+	case common > 0 && common == max(len(p.flat), len(other.flat)):
+		return Known(PIX, p.source)
 	case common > 0:
-		return Known(PXB, t.source)
-	case highest(wa.function, switchesA).NUMANode == highest(wb.function, switchesB).NUMANode:
-		return Known(PHB, t.source)
+		return Known(PXB, p.source)
+	case p.top.NUMANode == other.top.NUMANode:
+		return Known(PHB, p.source)
 	}
-	return Known(SYS, t.source)
+	return Known(SYS, p.source)
 }
 
 // highest is what NCCL hangs on the CPU: the last of the switches, or the function itself.
@@ -271,7 +296,7 @@ func (t Topology) Root(address string) (root string, bridges []PCIFunction) {
 }
 
 // nearest are the addresses of the GPUs that are nearest to a NIC, of those at PXB or nearer.
-func (t Topology) nearest(nic string, gpus []GPU) Value[[]string] {
+func (t Topology) nearest(nic string, gpus []Place) Value[[]string] {
 	if t.why != "" {
 		return Unknown[[]string](t.why, t.source)
 	}
@@ -279,21 +304,17 @@ func (t Topology) nearest(nic string, gpus []GPU) Value[[]string] {
 	list := []string{}
 	w, err := t.way(nic)
 	for _, g := range gpus {
-		var wg way
-		if err == nil {
-			wg, err = t.way(g.Address)
-		}
-		if err != nil {
+		if err = cmp.Or(err, g.err); err != nil {
 			return Unknown[[]string](err.Error(), t.source)
 		}
-		r, one := w.below(wg)
+		r, one := w.below(g.way)
 		if !one || r > at {
 			continue
 		}
 		if r < at {
 			list, at = nil, r
 		}
-		list = append(list, g.Address)
+		list = append(list, g.address)
 	}
 	return Known(list, t.source)
 }

@@ -61,6 +61,10 @@ type Withheld struct {
 	Reason         string
 	// Needs is the capability that would make it known, or empty.
 	Needs string
+	// Sets are names of what a list has elements of, as the profile's author writes them, its own first:
+	// selector.rails, node.rails, selector.rails[*].address. Two lists with a name in common have
+	// elements in common on every node on which both have any.
+	Sets []string
 }
 
 // Waiver accepts a block's findings for a while. It is about the verdict alone, which does not

@@ -9,8 +9,14 @@ type Contribution struct {
 	Sink string
 	// Key in the sink: a sysctl's name, a module, a boot argument.
 	Key string
-	// Value wanted for the key. Two different values for one key are a conflict.
+	// Device that a fact is about, or the name of a set of devices (Withheld.Sets) where SetOfDevices; empty for
+	// what is not about devices.
+	Device       string
+	SetOfDevices bool
+	// Value wanted for the key, of the device. Two different values are a conflict.
 	Value string
+	// By is what the block says where it has other words for a fact: NCCL_IB_TC=96.
+	By string
 	// TakeOver: foreign lines that want something else may be cut, with a backup.
 	TakeOver bool
 	// Undecided: what the block wants in the sink, if anything, is not known on this node now, so
@@ -50,6 +56,21 @@ const FactSink = "profile"
 // the block type iommu.
 const IOMMUModeFact = "IOMMU mode"
 
+// LosslessFact is the key of a fact of the lossless class, a number: priority, dscp, cnp_priority or cnp_dscp as
+// profiles call it.
+func LosslessFact(key string) string {
+	switch key {
+	case "dscp":
+		return LosslessDSCPFact
+	case "cnp_priority":
+		return "priority of congestion notification"
+	case "cnp_dscp":
+		return "DSCP of congestion notification"
+	default:
+		return "lossless " + key
+	}
+}
+
 // LosslessDSCPFact is the key of the fact which DSCP RoCE's lossless traffic has: a number from 0 to 63.
 const LosslessDSCPFact = "lossless DSCP"
 
@@ -59,3 +80,17 @@ func ModuleFact(module string) string { return "kernel module " + module }
 
 // ModuleAtBootFact is the key of the fact whether a module is loaded at boot, likewise.
 func ModuleAtBootFact(module string) string { return ModuleFact(module) + " at boot" }
+
+// DeviceFacts are a fact about each of the devices that an attribute of a block lists, and where the attribute is
+// withheld, about the sets that it is known to be.
+func DeviceFacts(b Block, attribute string, devices []string, key, value string, origin Origin) []Contribution {
+	w, sets := b.IsWithheld(attribute, "")
+	if sets {
+		devices = w.Sets
+	}
+	all := make([]Contribution, len(devices))
+	for i, device := range devices {
+		all[i] = Contribution{Sink: FactSink, Key: key, Device: device, SetOfDevices: sets, Value: value, Origin: origin}
+	}
+	return all
+}

@@ -202,61 +202,105 @@ type contradiction struct {
 	finding Finding
 }
 
+func (c Contribution) place() place { return place{c.Address, c.Origin} }
+
+// dispute is what two places want, of which one can be had.
+type dispute struct {
+	wanted, against Contribution
+	devices         []string
+}
+
+// join adds a device about which the places disagree in the same way.
+func (d *dispute) join(wanted, against Contribution) {
+	if d.wanted.Key == wanted.Key && d.wanted.Value == wanted.Value && d.against.Value == against.Value && !d.wanted.SetOfDevices && !wanted.SetOfDevices {
+		d.devices = append(d.devices, wanted.Device)
+	}
+}
+
+// finding is about the place of what is wanted.
+func (d dispute) finding() Finding {
+	target, list := d.wanted.Key, ""
+	slices.Sort(d.devices)
+	switch devices := slices.Compact(d.devices); {
+	case len(devices) > 1:
+		target += fmt.Sprintf(" of %d devices", len(devices))
+		list = ": " + strings.Join(devices, ", ")
+	case devices[0] != "":
+		target += " of " + devices[0]
+	}
+	return Finding{
+		ID: "profile.contradiction", Address: d.wanted.Address, Status: Conflict, Target: target,
+		Summary: fmt.Sprintf("%s %q is wanted%s (%s), and %s wants %q%s (%s)%s", target, d.wanted.Value, d.wanted.by(), d.wanted.Origin,
+			d.against.Address, d.against.Value, d.against.by(), d.against.Origin, list),
+		Want: d.wanted.Value, Found: d.against.Value,
+		Source: node.Source{Path: d.against.Origin.File, Line: d.against.Origin.Line},
+		Fix:    "decide in the profile which of the two is meant; neither is applied",
+	}
+}
+
+// by is what a block says in words of its own.
+func (c Contribution) by() string {
+	if c.By == "" {
+		return ""
+	}
+	return " by " + c.By
+}
+
+// slot is what can have one value.
+type slot struct{ sink, key, device string }
+
+func (c Contribution) slot() slot { return slot{c.Sink, c.Key, c.Device} }
+
 // mergeContributions takes out what contradicts and reports it on every address
 // involved, once for a pair of places that stand against each other in several things;
 // equal wishes of several blocks all stay. What a contradicted fact follows from goes
 // with the fact. For what is taken out stands one that is Undecided.
 func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
-	type slot struct{ sink, key string }
-	values := map[slot]map[string]bool{}
+	first, other := map[slot]Contribution{}, map[slot]Contribution{} // the first, and the first with another value than that
 	for _, c := range all {
-		s := slot{c.Sink, c.Key}
-		if values[s] == nil {
-			values[s] = map[string]bool{}
+		s := c.slot()
+		if before, seen := first[s]; !seen {
+			first[s] = c
+		} else if _, seen := other[s]; !seen && before.Value != c.Value {
+			other[s] = c
 		}
-		values[s][c.Value] = true
 	}
 	var kept []Contribution
-	var contradictions []contradiction
-	told := map[places]bool{}
-	var contested []Contribution
+	told := map[places]*dispute{}
+	var disputes []*dispute
+	contested := map[place][]Contribution{}
 	for _, c := range all {
-		if len(values[slot{c.Sink, c.Key}]) == 1 {
+		against, isContested := other[c.slot()]
+		if !isContested {
 			kept = append(kept, c)
 			continue
 		}
 		kept = append(kept, c.undecided())
 		if c.Sink == FactSink {
-			contested = append(contested, c)
+			contested[c.place()] = append(contested[c.place()], c)
 		}
-		for _, other := range all {
-			if other.Sink != c.Sink || other.Key != c.Key || other.Value == c.Value {
-				continue
-			}
-			pair := places{{c.Address, c.Origin}, {other.Address, other.Origin}}
-			if told[pair] {
-				break
-			}
-			told[pair] = true
-			contradictions = append(contradictions, contradiction{pair, Finding{
-				ID: "profile.contradiction", Address: c.Address, Status: Conflict, Target: c.Key,
-				Summary: fmt.Sprintf("%s %q is wanted (%s), and %s wants %q (%s)", c.Key, c.Value, c.Origin, other.Address, other.Value, other.Origin),
-				Want:    c.Value, Found: other.Value,
-				Source: node.Source{Path: other.Origin.File, Line: other.Origin.Line},
-				Fix:    "decide in the profile which of the two is meant; neither is applied",
-			}})
-			break
+		if before := first[c.slot()]; before.Value != c.Value {
+			against = before
 		}
+		pair := places{c.place(), against.place()}
+		if d := told[pair]; d != nil {
+			d.join(c, against)
+			continue
+		}
+		told[pair] = &dispute{c, against, []string{c.Device}}
+		disputes = append(disputes, told[pair])
 	}
 	for i, c := range kept {
-		if slices.ContainsFunc(contested, func(fact Contribution) bool {
-			return fact.Address == c.Address && fact.Origin == c.Origin && (fact.Of == "" || fact.Of == c.Key)
-		}) {
+		if slices.ContainsFunc(contested[c.place()], func(fact Contribution) bool { return fact.Of == "" || fact.Of == c.Key }) {
 			kept[i] = c.undecided()
 		}
 	}
+	contradictions := make([]contradiction, len(disputes))
+	for i, d := range disputes {
+		contradictions[i] = contradiction{places{d.wanted.place(), d.against.place()}, d.finding()}
+	}
 	slices.SortStableFunc(kept, func(a, b Contribution) int {
-		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Address, b.Address))
+		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Address, b.Address))
 	})
 	return kept, contradictions
 }

@@ -79,7 +79,7 @@ func (c *computing) whole(a plan.Attribute, v cty.Value, from *argument) {
 	}
 	c.constrain(a, v, func() string { return a.Name }, from.expr.Range())
 	if !v.IsWhollyKnown() {
-		c.withhold(a.Name, "", whyUnknown(v))
+		c.withhold(a.Name, "", whyUnknown(v), from.sets...)
 		return
 	}
 	c.out.Attributes[a.Name], _ = v.UnmarkDeep()
@@ -230,8 +230,8 @@ func (c *computing) placed(attribute, key string, place, expr hcl.Range) {
 	c.places[name] = expr
 }
 
-func (c *computing) withhold(attribute, key string, u unknown) {
-	c.out.Withheld = append(c.out.Withheld, plan.Withheld{Attribute: attribute, Key: key, Reason: u.Reason, Needs: u.Needs})
+func (c *computing) withhold(attribute, key string, u unknown, sets ...string) {
+	c.out.Withheld = append(c.out.Withheld, plan.Withheld{Attribute: attribute, Key: key, Reason: u.Reason, Needs: u.Needs, Sets: sets})
 }
 
 // few reports whether an argument has no more elements than one can have; block types

@@ -14,7 +14,7 @@ func largest() int {
 	if *large {
 		return 1 << 20
 	}
-	return 1 << 16
+	return 1 << 16 / scale
 }
 
 // piece is format with the number of the piece as %[1]d and that before it as %[2]d.
@@ -47,20 +47,20 @@ func fill(head, format, tail string) string {
 
 // largeProfiles are large in every way that could take time that is not linear.
 func largeProfiles() map[string]string {
-	const most = 4000
+	const most = 4000 / scale
 	long, name := strings.Repeat("x", largest()/2), strings.Repeat("x", 50)
 	return map[string]string{
 		"locals":              fill("locals {\n", "  a%[1]d = 1 # %[2]d\n", "}\n"),
 		"chained locals":      fill("locals {\n  a0 = 1\n", "  a%[1]d = local.a%[2]d\n", "}\n"),
 		"most locals":         "locals {\n" + numbered(most, "  a%[1]d = 1 # %[2]d\n") + "}\nnccl {}\n",
 		"most chained locals": "locals {\n  a0 = 1\n" + numbered(most, "  a%[1]d = [local.a%[2]d][0] == 1 ? 1 : 2\n") + "}\nnccl {}\n",
-		"knotted locals":      fill("locals {\n  a0 = local.b\n"+numbered(1000, "  a%[1]d = local.a%[2]d\n")+"  b = [", "local.a%[1]d, ", "]\n}\n"),
+		"knotted locals":      fill("locals {\n  a0 = local.b\n"+numbered(1000/scale, "  a%[1]d = local.a%[2]d\n")+"  b = [", "local.a%[1]d, ", "]\n}\n"),
 		"all refer to all":    "locals {\n" + numbered(200, "  a%[1]d = ["+strings.TrimSuffix(numbered(200, "local.a%[1]d, "), ", ")+"] # %[2]d\n") + "}\n",
 		"variables":           fill("", "variable \"a%[1]d\" {\n  default = %[2]d\n}\n", ""),
 		"most variables":      numbered(most, "variable \"a%[1]d\" {\n  type = number\n  default = %[2]d\n  validation {\n    condition = var.a%[1]d >= 0\n    error_message = \"x\"\n  }\n}\n") + "nccl {}\n",
 		"unknown variables":   fill("profile {\n  variables = {\n", "    a%[1]d = %[2]d\n", "  }\n}\n"),
-		"unknown variable":    fill(numbered(2000, "variable \"a%[1]d\" {\n  default = %[2]d\n}\n")+"locals {\n  x = [", "var.b%[1]d, ", "]\n}\n"),
-		"unknown long names":  fill(numbered(1000, "variable \""+name+"%[1]d\" {}\n")+"locals {\n  x = [", "var."+name+"x%[1]d, ", "]\n}\n"),
+		"unknown variable":    fill(numbered(2000/scale, "variable \"a%[1]d\" {\n  default = %[2]d\n}\n")+"locals {\n  x = [", "var.b%[1]d, ", "]\n}\n"),
+		"unknown long names":  fill(numbered(1000/scale, "variable \""+name+"%[1]d\" {}\n")+"locals {\n  x = [", "var."+name+"x%[1]d, ", "]\n}\n"),
 		"selectors":           fill("", "selector \"a%[1]d\" {\n  nics = node.nics # %[2]d\n}\n", ""),
 		"most selectors":      numbered(most, "selector \"a%[1]d\" {\n  nics = node.nics # %[2]d\n}\n") + "nccl {}\n",
 		"chained selectors":   "selector \"b0\" {\n  nics = node.nics\n}\n" + numbered(most-1, "selector \"b%[1]d\" {\n  nics = [for n in selector.b%[2]d : n if !n.protected]\n}\n") + "nccl {}\n",
@@ -80,10 +80,10 @@ func largeProfiles() map[string]string {
 		"object keys":         fill("locals {\n  o = {\n", "    a%[1]d = %[2]d\n", "  }\n  p = tomap(local.o)\n  q = [for k, v in local.o : k]\n}\nnccl {}\n"),
 		"unlike keys":         fill("locals {\n  o = {\n", "    a%[1]d = %[2]d\n    b%[1]d = \"x\"\n", "  }\n  p = tomap(local.o)\n}\nnccl {}\n"),
 		"object as argument":  fill("locals {\n  o = {\n", "    a%[1]d = %[2]d\n", "  }\n}\nroce \"a\" {\n  nics = []\n  lossless = local.o\n}\n"),
-		"object type":         "variable \"a\" {\n  type = object({" + numbered(20_000, "a%[1]d = number\n") + "})\n  default = {" + numbered(20_000, "b%[1]d = 1\n") + "}\n}\n",
+		"object type":         "variable \"a\" {\n  type = object({" + numbered(20_000/scale, "a%[1]d = number\n") + "})\n  default = {" + numbered(20_000/scale, "b%[1]d = 1\n") + "}\n}\n",
 		"optional attributes": fill("variable \"a\" {\n  type = list(object({ a = optional(string, \"x\"), b = optional(any, 1) }))\n  default = [", "{}, ", "]\n}\nnccl {}\n"),
 		"list":                fill("locals {\n  a = [", "%[1]d, ", "]\n}\nnccl {}\n"),
-		"list of references":  fill("locals {\n  l = ["+numbered(50_000, "1, ")+"]\n  a = [", "local.l[0], ", "]\n}\nnccl {}\n"),
+		"list of references":  fill("locals {\n  l = ["+numbered(50_000/scale, "1, ")+"]\n  a = [", "local.l[0], ", "]\n}\nnccl {}\n"),
 		"list of objects":     fill("locals {\n  a = [", "{ a = %[1]d, b = \"x\" }, ", "]\n  b = [for x in local.a : x.c]\n}\nnccl {}\n"),
 		"list of mistakes":    fill("locals {\n  a = [", "nope, ", "]\n}\n"),
 		"list of types":       fill("roce \"a\" {\n  nics = [", "{ address = %[1]d, port = 1 }, ", "]\n}\n"),
@@ -125,10 +125,10 @@ func largeProfiles() map[string]string {
 		"junk":                fill("", "}{ \"a ${ %[1]d\n", ""),
 		"syntax":              fill("", "a = = %[1]d\n", ""),
 		"dependencies":        fill("service \"a\" {\n  depends_on = [", "nccl, ", "]\n}\nnccl {}\n"),
-		"wrong dependencies":  fill(numbered(2000, "service \"b%[1]d\" {}\n")+"service \"a\" {\n  depends_on = [", "service.c%[1]d, ", "]\n}\n"),
+		"wrong dependencies":  fill(numbered(2000/scale, "service \"b%[1]d\" {}\n")+"service \"a\" {\n  depends_on = [", "service.c%[1]d, ", "]\n}\n"),
 		"instances depend":    fill("kernel_module \"a\" {\n  for_each = toset([for i in range(1000) : \"k${i}\"])\n  depends_on = [", "service.b[\"k%[1]d\"], ", "]\n}\nservice \"b\" {\n  for_each = toset([for i in range(1000) : \"k${i}\"])\n}\n"),
-		"all depend":          "kernel_module \"a\" {\n  for_each = toset([for i in range(1024) : \"k${i}\"])\n}\n" + numbered(3000, "service \"a%[1]d\" {\n  depends_on = [kernel_module.a]\n}\n"),
-		"knotted blocks":      numbered(300, "service \"a%[1]d\" {\n  depends_on = ["+strings.TrimSuffix(numbered(200, "service.a%[1]d, "), ", ")+"]\n}\n"),
+		"all depend":          "kernel_module \"a\" {\n  for_each = toset([for i in range(1024) : \"k${i}\"])\n}\n" + numbered(3000/scale, "service \"a%[1]d\" {\n  depends_on = [kernel_module.a]\n}\n"),
+		"knotted blocks":      numbered(300/scale, "service \"a%[1]d\" {\n  depends_on = ["+strings.TrimSuffix(numbered(200, "service.a%[1]d, "), ", ")+"]\n}\n"),
 		"chained blocks":      "service \"c0\" {}\n" + numbered(most, "service \"c%[1]d\" {\n  depends_on = [service.c%[2]d]\n}\n"),
 		"extends":             fill("profile {\n  extends = [", "\"nope%[1]d\", ", "]\n}\n"),
 		"optional":            fill("nccl {\n  optional = [", "\"%[1]d\", ", "]\n}\n"),

@@ -47,6 +47,8 @@ type argument struct {
 	invalid bool
 	// invalidItems are the wrong items, instead, of an object that merges key by key.
 	invalidItems map[int]bool
+	// sets are plan.Withheld.Sets of a list that is computed by expr.
+	sets []string
 }
 
 func originOf(rng hcl.Range) plan.Origin {

@@ -460,7 +460,7 @@ func TestSelectors(t *testing.T) {
 		{"protected left out", "node.nics", "expect = 4", hgx(),
 			[]string{"selector rails: 3 of 4 NICs found (1 more protected: 0000:c1:00.0)", "selector.short drift: selector rails: 3 of 4 NICs found (1 more protected: 0000:c1:00.0)", "0000:18:00.0 0000:2a:00.0 0000:9a:00.0"}},
 		{"too many", "node.nics", "expect = 1", hgx(),
-			[]string{"selector rails: 3 of 1 NICs found (1 more protected: 0000:c1:00.0)", "selector.short drift: selector rails: 3 of 1 NICs found (1 more protected: 0000:c1:00.0)", "0000:18:00.0 0000:2a:00.0 0000:9a:00.0"}},
+			[]string{"selector rails: 3 of 1 NICs found (1 more protected: 0000:c1:00.0)", "selector.surplus drift: selector rails: 3 of 1 NICs found (1 more protected: 0000:c1:00.0)", "0000:18:00.0 0000:2a:00.0 0000:9a:00.0"}},
 		{"none", "[]", "", hgx(),
 			[]string{"selector rails: no NIC found", "selector.short drift: selector rails: no NIC found", ""}},
 		{"protection unknown", "node.nics", "expect = 4", unprotected,
@@ -559,10 +559,15 @@ func TestRails(t *testing.T) {
 		{"excluded by port", "nics = node.rails\nexclude = [\"0000:90:00.0/1\", \"0000:20:00.0/2\"]", switched(), []string{"", "0000:20:00.0"}},
 		{"included by address", "nics = node.rails\ninclude = [\"0000:40:00.0\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
 		{"included by id, each once", "nics = node.rails\ninclude = [\"15b3:1021\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
-		{"protected is never included", "nics = node.rails\ninclude = [\"15b3:101d\", \"0000:aa:00.0\"]\nexpect = 3", switched(),
+		{"protected is never included", "nics = node.rails\ninclude = [\"15b3:101d\", \"15b3:aaaa\"]\nexpect = 3", switched(),
 			[]string{"selector.short selector rails: 2 of 3 NICs found (1 more protected: 0000:30:00.0)", "0000:90:00.0 0000:20:00.0"}},
+		{"included and not there", "nics = node.rails\ninclude = [\"0000:aa:00.0\", \"0000:90:00.0/2\", \"0000:40:00.0\"]\nexpect = 3", switched(),
+			[]string{"selector.include selector rails: include names 0000:aa:00.0, which is no NIC of this node, and 0000:90:00.0/2, which is no NIC of this node", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
+		{"included and protected", "nics = node.rails\ninclude = [\"0000:30:00.0\"]", switched(),
+			[]string{"selector.include selector rails: include names 0000:30:00.0, which is protected", "0000:90:00.0 0000:20:00.0"}},
+		{"included and excluded", "nics = node.rails\ninclude = [\"0000:40:00.0\"]\nexclude = [\"15b3:1021\"]", switched(), []string{"selector.short selector rails: no NIC found (1 more protected: 0000:30:00.0)", ""}},
 		{"exclude wins", "nics = []\ninclude = [\"15b3:1021\"]\nexclude = [\"0000:40:00.0\"]", switched(), []string{"", "0000:20:00.0 0000:90:00.0"}},
-		{"what is excluded may be protected or not", "nics = node.nics\nexclude = [\"0000:20:00.0\", \"0000:30:00.0\", \"0000:40:00.0\", \"0000:90:00.0\"]\nexpect = 0", unprotected, []string{"", ""}},
+		{"what is excluded may be protected or not", "nics = node.nics\nexclude = [\"0000:20:00.0\", \"0000:30:00.0\", \"0000:40:00.0\", \"0000:90:00.0\"]", unprotected, []string{"selector.short selector rails: no NIC found", ""}},
 		{"by GPU", "nics = [for n in node.rails : n if contains(n.gpus, node.gpus[1].address)]", switched(), []string{"", "0000:20:00.0"}},
 		{"set", "nics = toset(node.rails)", switched(), []string{"", "0000:20:00.0 0000:90:00.0"}},
 		{"virtual machine", "nics = node.rails\nexpect = 2", guest,
@@ -636,4 +641,27 @@ nccl {
 		})
 	}
 	wg.Wait()
+}
+
+// TestSetUnion: sets, lists and elements of unlike types make one set, unknown where one of them is.
+func TestSetUnion(t *testing.T) {
+	for expr, want := range map[string]string{
+		`setunion(["b", "a"], toset(["c"]), ["a"])`: "a b c",
+		`setunion([], [])`:                          "",
+		`setunion([2], ["1"])`:                      "1 2",
+		`setunion(["a"])`:                           "a",
+		`setunion(["${node.gpus[1].numa}"], ["1"])`: "firmware does not say the NUMA node",
+	} {
+		e := mustEvaluate(t, mustLoad(t, "nccl {\n  settings = { A = join(\" \", "+expr+") }\n}\n"), hgx())
+		got := ""
+		if settings := e.Blocks[0].Attributes["settings"]; settings.Type().HasAttribute("A") {
+			got = settings.GetAttr("A").AsString()
+		}
+		for _, w := range e.Blocks[0].Withheld {
+			got = w.Reason
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", expr, got, want)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
@@ -51,7 +52,7 @@ var functions = sync.OnceValue(func() map[string]function.Function {
 		"reverse":         stdlib.ReverseListFunc,
 		"setintersection": stdlib.SetIntersectionFunc,
 		"setsubtract":     stdlib.SetSubtractFunc,
-		"setunion":        stdlib.SetUnionFunc,
+		"setunion":        setUnion,
 		"signum":          stdlib.SignumFunc,
 		"slice":           stdlib.SliceFunc,
 		"sort":            stdlib.SortFunc,
@@ -145,6 +146,29 @@ var distinct = function.New(&function.Spec{
 			return cty.ListValEmpty(t.ElementType()), nil
 		}
 		return cty.ListVal(out), nil
+	},
+})
+
+// setUnion is stdlib.SetUnionFunc, which makes a set anew for each argument, in one go.
+var setUnion = function.New(&function.Spec{
+	VarParam: stdlib.SetUnionFunc.VarParam(),
+	Type:     stdlib.SetUnionFunc.ReturnTypeForValues,
+	Impl: func(args []cty.Value, t cty.Type) (cty.Value, error) {
+		var all []cty.Value
+		for _, arg := range args {
+			set, err := convert.Convert(arg, t)
+			if err != nil {
+				return cty.NilVal, err
+			}
+			if !set.IsKnown() {
+				return cty.UnknownVal(t), nil
+			}
+			all = append(all, set.AsValueSlice()...)
+		}
+		if len(all) == 0 {
+			return cty.SetValEmpty(t.ElementType()), nil
+		}
+		return cty.SetVal(all), nil
 	},
 })
 

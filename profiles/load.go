@@ -351,6 +351,7 @@ func (g *loading) finish(name string) (*Profile, Diagnostics) {
 	m.finish()
 	check(g.report, p, m.variables)
 	m.assign(g.documents, g.loader.Assignments)
+	p.nameSets()
 	p.meter()
 	p.static = newEvaluation(p, g.report, nil).run()
 	if g.report.count == 0 && !slices.ContainsFunc(g.documents, func(d *document) bool { return d.declares }) {

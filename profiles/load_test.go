@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -331,16 +330,12 @@ func TestHostile(t *testing.T) {
 	}
 	for name, src := range tests {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
 			p, diags := load(src)
 			if name != "mark" && (p != nil || !diags.HasErrors()) {
 				t.Error("accepted")
 			}
 			if want := wantSummary[name]; want != "" && diags[0].Summary != want {
 				t.Errorf("got %q, want %q", diags[0].Summary, want)
-			}
-			if d := time.Since(start); d > 5*time.Second {
-				t.Errorf("took %v", d)
 			}
 			if len(diags) > 0 && len(diags[0].Snippet.Code) > 400 {
 				t.Errorf("snippet of %d bytes", len(diags[0].Snippet.Code))

@@ -2,6 +2,7 @@ package profiles
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,8 +52,13 @@ func (e *ChoiceError) Error() string {
 	if len(e.Matches) > 1 {
 		parts = append(parts, fmt.Sprintf("profiles %s match this node and none extends the others", strings.Join(e.Matches, ", ")))
 	}
-	for _, name := range sortedKeys(e.Undecided) {
-		parts = append(parts, fmt.Sprintf("whether profile %s matches this node is unknown: %s", name, e.Undecided[name]))
+	for _, why := range slices.Compact(slices.Sorted(maps.Values(e.Undecided))) {
+		names := slices.DeleteFunc(sortedKeys(e.Undecided), func(name string) bool { return e.Undecided[name] != why })
+		noun, verb := "profile", "matches"
+		if len(names) > 1 {
+			noun, verb = "profiles", "match"
+		}
+		parts = append(parts, fmt.Sprintf("whether %s %s %s this node is unknown: %s", noun, strings.Join(names, ", "), verb, why))
 	}
 	return strings.Join(parts, "; ")
 }

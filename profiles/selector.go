@@ -29,6 +29,8 @@ type Selection struct {
 	Addresses []string
 	// Protected are the NICs that were left out because busbar must not touch them, sorted.
 	Protected []string
+	// Missing are the addresses of include, and its ports, of which no NIC was selected, in its order.
+	Missing []string
 	// Reason says why the selection is unknown, empty when it is known. Needs is the
 	// capability that would make it known, or empty.
 	Reason, Needs string
@@ -37,7 +39,7 @@ type Selection struct {
 // complete reports whether the selection is what the selector expects.
 func (s Selection) complete() bool {
 	switch {
-	case s.Reason != "":
+	case s.Reason != "", len(s.Missing) > 0:
 		return false
 	case s.Want < 0:
 		return s.Found > 0
@@ -57,6 +59,8 @@ func (s Selection) summary() string {
 	switch {
 	case s.Reason != "":
 		return name + s.Reason
+	case len(s.Missing) > 0:
+		return name + "include names " + strings.Join(s.Missing, ", and ")
 	case s.Want < 0:
 		return name + "no NIC found" + left
 	default:
@@ -79,9 +83,17 @@ func (s Selection) findings() []plan.Finding {
 		Why:    "nothing is computed from a selection that is not the expected one: settings for some of the rails are worse than none",
 		Fix:    "find out why NICs are missing, or expect another number in the profile",
 	}
-	if s.Reason != "" {
+	switch {
+	case s.Reason != "":
 		f.ID, f.Status, f.Found, f.Needs = "selector.unknown", plan.Undetermined, "", s.Needs
 		f.Fix = ""
+	case len(s.Missing) > 0:
+		f.ID, f.Want, f.Found = "selector.include", "", ""
+		f.Fix = "look why it is not among the NICs of the node, or take it out of include"
+	case s.Want >= 0 && s.Found > s.Want:
+		f.ID = "selector.surplus"
+		f.Why = "a NIC that is not meant would be set up like those that are, and which one it is cannot be told"
+		f.Fix = "exclude the NICs that are not meant, or expect another number in the profile: " + strings.Join(s.Addresses, ", ")
 	}
 	return []plan.Finding{f}
 }
@@ -122,11 +134,11 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 		return fail(noNode)
 	}
 	ports, unsure := portsOf(list, marks)
+	var all []nicPort
 	if unsure == nil && len(include) > 0 {
-		var all []nicPort
 		node, marks := e.node.GetAttr("nics").Unmark()
 		all, unsure = portsOf(node, marks)
-		ports = append(ports, slices.DeleteFunc(all, func(p nicPort) bool { return !p.isOneOf(include) })...)
+		ports = append(ports, slices.DeleteFunc(slices.Clone(all), func(p nicPort) bool { return !p.isOneOf(include) })...)
 	}
 	if unsure != nil {
 		return fail(*unsure)
@@ -139,6 +151,7 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	if e.inventory != nil && v.RawEquals(e.node.GetAttr("rails")) {
 		selection.addProtectedRails(*e.inventory, exclude)
 	}
+	selection.Missing = missing(include, exclude, all, selection)
 	e.out.Selections = append(e.out.Selections, selection)
 	if !selection.complete() {
 		return unknownValue(nics, unknown{Reason: selection.summary()})
@@ -147,6 +160,31 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 		return cty.ListValEmpty(nics.ElementType())
 	}
 	return cty.ListVal(selected)
+}
+
+// missing says of which addresses and ports of include no NIC was selected, and why. Which NICs of a PCI id there are
+// is the node's affair.
+func missing(include, exclude []string, all []nicPort, s Selection) []string {
+	var list []string
+	for _, name := range include {
+		if !strings.Contains(name, ".") {
+			continue
+		}
+		named := slices.DeleteFunc(slices.Clone(all), func(p nicPort) bool { return !p.isOneOf([]string{name}) })
+		why := "which is no NIC of this node"
+		for _, p := range named {
+			switch {
+			case p.isOneOf(exclude), slices.Contains(s.Addresses, nicName(p.value)):
+				why = ""
+			case why != "":
+				why = "which is protected"
+			}
+		}
+		if why != "" {
+			list = append(list, name+", "+why)
+		}
+	}
+	return list
 }
 
 // expected evaluates expect, -1 when the selector has none; where it is unknown, why.
@@ -159,10 +197,10 @@ func (e *evaluation) expected(s *selector, ctx *hcl.EvalContext) (want int, why 
 		return -1, why
 	}
 	n := v.AsBigFloat()
-	if count, accuracy := n.Int64(); accuracy == 0 && count >= 0 && count <= 1<<20 {
+	if count, accuracy := n.Int64(); accuracy == 0 && count >= 1 && count <= 1<<20 {
 		return int(count), nil
 	}
-	e.report.errorf(s.expect.expr.Range(), "selector."+s.name, "Value out of range", "expect is %s; it is the number of NICs.", n.Text('g', 10))
+	e.report.errorf(s.expect.expr.Range(), "selector."+s.name, "Value out of range", "expect is %s; it is the number of NICs, at least 1.", n.Text('g', 10))
 	return -1, &noNode
 }
 

@@ -132,10 +132,14 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 }
 
-// printable escapes what a terminal or an eye could be fooled by: control
-// characters, escape sequences, line breaks, bidirectional overrides, invalid UTF-8.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) < 0 {
+func printable(s string) string { return Printable(s, "") }
+
+// Printable escapes, as Go writes it, what a terminal or an eye could be fooled by: control
+// characters, escape sequences, line breaks, bidirectional overrides, invalid UTF-8. The characters of
+// keep stay.
+func Printable(s, keep string) string {
+	plain := func(r rune) bool { return unicode.IsPrint(r) || strings.ContainsRune(keep, r) }
+	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -144,7 +148,7 @@ func printable(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[0])
-		case unicode.IsPrint(r):
+		case plain(r):
 			b.WriteRune(r)
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)

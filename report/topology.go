@@ -29,6 +29,9 @@ type Topology struct {
 	// Rails and GPUPaths are node.rails and node.gpu_paths of profiles.
 	Rails    node.Value[[]string]
 	GPUPaths node.Value[[]string]
+
+	tree    node.Topology
+	nothing bool // is in the inventory
 }
 
 // TopologyPlace is where a function hangs on the PCI bus.
@@ -68,7 +71,7 @@ type TopologyBridge struct {
 
 // TopologyPair says how far two functions are from each other.
 type TopologyPair struct {
-	A, B TopologyPlace
+	A, B *TopologyPlace
 	// Relation is nvidia-smi's, NCCL the type of NCCL's path.
 	Relation, NCCL node.Value[node.Relation]
 }
@@ -83,7 +86,7 @@ func NewTopology(n Node, facts node.Facts) Topology {
 	numaNodes := node.NUMANodes.Get(facts, "")
 	inv := facts.Inventory.WithNUMANodes(numaNodes)
 	tree := inv.Topology()
-	t := Topology{Node: n, NUMANodes: numaNodes, GPUPaths: inv.GPUPaths(), Rails: names(inv.Rails())}
+	t := Topology{tree: tree, nothing: facts.Inventory.IsEmpty(), Node: n, NUMANodes: numaNodes, GPUPaths: inv.GPUPaths(), Rails: names(inv.Rails())}
 	bridges := map[string]TopologyBridge{}
 	place := func(name, address, id string, numa int) TopologyPlace {
 		p := TopologyPlace{Name: name, Address: address, PCIID: id}
@@ -115,9 +118,14 @@ func NewTopology(n Node, facts node.Facts) Topology {
 	}
 	slices.SortFunc(t.Bridges, func(a, b TopologyBridge) int { return cmp.Compare(a.Address, b.Address) })
 	devices := t.Devices()
-	for i, a := range devices {
-		for _, b := range devices[i+1:] {
-			t.Pairs = append(t.Pairs, TopologyPair{a, b, tree.Relation(a.Address, b.Address), tree.NCCL(a.Address, b.Address)})
+	places := make([]node.Place, len(devices))
+	for i, d := range devices {
+		places[i] = tree.Place(d.Address)
+	}
+	t.Pairs = make([]TopologyPair, 0, len(devices)*max(0, len(devices)-1)/2)
+	for i := range devices {
+		for j := i + 1; j < len(devices); j++ {
+			t.Pairs = append(t.Pairs, TopologyPair{&devices[i], &devices[j], places[i].Relation(places[j]), places[i].NCCL(places[j])})
 		}
 	}
 	return t
@@ -296,6 +304,10 @@ func WriteTopology(w io.Writer, t Topology, style Style) error {
 	}
 	p.machine(t.Node)
 	p.paragraph(nil, "", t.Node.observed())
+	if t.nothing {
+		p.blank()
+		p.paragraph(nil, "", "Nothing was recorded of this node: the inventory is empty, so that neither GPUs nor NICs are known.")
+	}
 	if len(t.Devices()) > 0 {
 		p.blank()
 		p.matrix(t)
@@ -456,12 +468,15 @@ func (p *page) matrix(t Topology) {
 		rows[i+1][0] = cell{d.Name, plain}
 		rows[i+1][i+1] = cell{" X", dim}
 	}
-	for _, pair := range t.Pairs {
+	a, b := 1, 1
+	for i := range t.Pairs { // in the order of devices
+		if b++; b > len(devices) {
+			a, b = a+1, a+2
+		}
 		c := cell{"?", cyan}
-		if r, ok := pair.Relation.Get(); ok {
+		if r, ok := t.Pairs[i].Relation.Get(); ok {
 			c = cell{r.String(), relationColor(r)}
 		}
-		a, b := index[pair.A.Address], index[pair.B.Address]
 		rows[a][b], rows[b][a] = c, c
 	}
 	rows[0] = append(heading, cell{"CPU Affinity", plain}, cell{"NUMA Affinity", plain})
@@ -523,8 +538,12 @@ func (p *page) legend(t Topology) {
 func (t Topology) otherwise() int {
 	n := 0
 	gpus, _ := t.GPUs.Get()
+	isGPU := map[string]bool{}
+	for _, g := range gpus {
+		isGPU[g.Address] = true
+	}
 	for _, pair := range t.Pairs {
-		if !slices.ContainsFunc(gpus, func(g TopologyGPU) bool { return g.Address == pair.A.Address }) {
+		if !isGPU[pair.A.Address] {
 			continue // NICs do not talk to each other
 		}
 		smi, told := pair.Relation.Get()
@@ -590,10 +609,8 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 		return cell{"none", dim}
 	}
 	text := strings.Join(t.near(n), " ")
-	for _, pair := range t.Pairs {
-		if r, ok := pair.Relation.Get(); ok && pair.A.Address == gpus[0] && pair.B.Address == n.Address {
-			text += " " + r.String()
-		}
+	if r, ok := t.tree.Relation(gpus[0], n.Address).Get(); ok {
+		text += " " + r.String()
 	}
 	if protected {
 		return cell{text + ", protected", yellow}

@@ -23,7 +23,7 @@ func (c *console) boot(ctx context.Context, progress *report.Progress) apply.Obs
 	settling, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if !live.Settle(settling) {
-		fmt.Fprintf(c.err, "busbar: udev is still at work after %.0f s; devices that it brings later are not seen\n", settleTime.Seconds())
+		c.tell("udev is still at work after %.0f s; devices that it brings later are not seen", settleTime.Seconds())
 	}
 	c.notify("reading the node")
 	return notifying{progress, c}
@@ -32,7 +32,7 @@ func (c *console) boot(ctx context.Context, progress *report.Progress) apply.Obs
 // notify tells the service manager what is being done.
 func (c *console) notify(status string) {
 	if err := systemd.NotifyStatus(status); err != nil {
-		fmt.Fprintf(c.err, "busbar: %v\n", err)
+		c.tell("%v", err)
 	}
 }
 

@@ -101,6 +101,12 @@ type failure struct {
 	ExitCode      int                  `json:"exit_code"`
 }
 
+// tell tells people in one line what is the matter. Whatever it says of the names and texts of others cannot steer
+// their terminal.
+func (c *console) tell(format string, args ...any) {
+	fmt.Fprintf(c.err, "busbar: %s\n", report.Printable(fmt.Sprintf(format, args...), ""))
+}
+
 // fail writes the document of a failure, where JSON is asked for. That people are told is
 // another matter.
 func (c *console) fail(command string, e *exit) {

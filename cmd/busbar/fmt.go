@@ -59,7 +59,7 @@ func (c *console) format(names []string, check bool) error {
 	for _, name := range names {
 		f := c.formatFile(name, check)
 		if f.Error != "" {
-			fmt.Fprintf(c.err, "busbar: %s\n", f.Error)
+			c.tell("%s", f.Error)
 		}
 		// What is a mistake is told; the exit code is that of all files.
 		_ = c.diagnose(f.Diagnostics)
@@ -88,7 +88,7 @@ func writeFormatted(w io.Writer, s report.Style, all []formatted) error {
 	for _, f := range all {
 		text := f.Text
 		if text == "" && !s.Quiet && (f.Changed || f.code == plan.ExitDrift) {
-			text = f.File + "\n"
+			text = report.Printable(f.File, "") + "\n"
 		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err

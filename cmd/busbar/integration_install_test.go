@@ -93,7 +93,7 @@ func TestInstallFile(t *testing.T) {
 	if text := readFile(t, filepath.Join(dir, unitPath)); !strings.Contains(text, "\nExecStart=/usr/bin/busbar apply --boot ") {
 		t.Errorf("the unit is %s", text)
 	}
-	execute(t, here(t, "uninstall", "--root", dir)).want(t, plan.ExitOK, "2 done", "1 skipped")
+	execute(t, here(t, "uninstall", "--root", dir)).want(t, plan.ExitOK, "2 done", "1 note", profilePath+" is the site's own and stays")
 	if text := readFile(t, filepath.Join(dir, profilePath)); text != site {
 		t.Errorf("the profile is %s", text)
 	}

@@ -267,7 +267,7 @@ func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (c
 	}
 	name, err := profiles.Choose(all, inv)
 	if err != nil {
-		return chosen{}, &exit{plan.ExitUsage, fmt.Errorf("%w; name the profile", err)}
+		return chosen{}, &exit{undecided(err), fmt.Errorf("%w; name the profile", err)}
 	}
 	view := report.Profile{Name: name, ChosenBy: report.Matched}
 	if name == profiles.Baseline {
@@ -275,6 +275,15 @@ func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (c
 	}
 	i := slices.IndexFunc(all, func(p *profiles.Profile) bool { return p.Name == name })
 	return chosen{profile: all[i], view: view}, nil
+}
+
+// undecided is the exit code where no profile could be chosen: something about the node is not known, or else its
+// owner has to say which of several is meant.
+func undecided(err error) int {
+	if choice, ok := errors.AsType[*profiles.ChoiceError](err); ok && len(choice.Undecided) > 0 {
+		return plan.ExitUnknown
+	}
+	return plan.ExitUsage
 }
 
 // diagnose shows diagnostics; the error ends a command whose profile is none.

@@ -17,6 +17,7 @@ import (
 	"busbar/node/live"
 	"busbar/plan"
 	"busbar/probe"
+	"busbar/report"
 )
 
 func main() {
@@ -69,13 +70,16 @@ func run(args []string, c *console) int {
 		end = &exit{plan.ExitError, fmt.Errorf("writing to standard output: %w", stdout.err)}
 	}
 	if err := c.writeJSONInto(); err != nil {
-		fmt.Fprintf(c.err, "busbar: %v\n", err)
+		c.tell("%v", err)
 		if end.err == nil { // a mistake of the user's, or one that came first, stays the reason
 			end = &exit{code: plan.ExitError}
 		}
 	}
-	if end.err != nil {
-		fmt.Fprintf(c.err, "busbar: %v\n%s", end.err, hint)
+	switch {
+	case hint != "": // cobra has several lines to say
+		fmt.Fprintf(c.err, "busbar: %s\n%s", report.Printable(end.err.Error(), "\n\t"), hint)
+	case end.err != nil:
+		c.tell("%v", end.err)
 	}
 	return end.code
 }

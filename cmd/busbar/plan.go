@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"busbar/node"
 	"busbar/plan"
+	"busbar/profiles"
 	"busbar/report"
 )
 
@@ -88,18 +90,24 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 			if len(t.nodes) == 1 {
 				return &exit{plan.ExitError, err}
 			}
-			fmt.Fprintf(c.err, "busbar: %v\n", err)
+			c.tell("%v", err)
 			c.fail(name, &exit{plan.ExitError, err})
 			codes = append(codes, plan.ExitError)
 			continue
 		}
 		code, err := c.judgeOne(ctx, name, t, args, reader, file, view, asJSON)
+		if _, ok := errors.AsType[*profiles.ChoiceError](err); ok && c.lines { // of this node: others may have one
+			end, _ := errors.AsType[*exit](err)
+			c.tell("%s: %v", file, end.err)
+			c.fail(name, end)
+			code, err = end.code, nil
+		}
 		if err != nil {
 			return err
 		}
 		codes = append(codes, code)
 	}
-	for _, code := range []int{plan.ExitError, plan.ExitDrift, plan.ExitUnknown, plan.ExitReboot} {
+	for _, code := range []int{plan.ExitUsage, plan.ExitError, plan.ExitDrift, plan.ExitUnknown, plan.ExitReboot} {
 		if slices.Contains(codes, code) {
 			return &exit{code: code}
 		}

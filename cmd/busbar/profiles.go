@@ -98,7 +98,7 @@ func (c *console) writeValidated(w io.Writer, s report.Style, all []validated) e
 		if !v.Valid {
 			word = "invalid"
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s\n", v.Profile, word); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s\n", report.Printable(v.Profile, ""), word); err != nil {
 			return err
 		}
 	}
@@ -168,7 +168,7 @@ func writeProfiles(w io.Writer, s report.Style, all []profileView) error {
 		} else if !s.Quiet {
 			line += "\t" + p.Description
 		}
-		if _, err := fmt.Fprintln(table, line); err != nil {
+		if _, err := fmt.Fprintln(table, report.Printable(line, "\t")); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func (c *console) topo(ctx context.Context, t *target, svg bool) error {
 			if !c.lines {
 				return &exit{plan.ExitError, err}
 			}
-			fmt.Fprintf(c.err, "busbar: %v\n", err)
+			c.tell("%v", err)
 			code = plan.ExitError
 			c.fail("topo", &exit{plan.ExitError, err})
 			continue

@@ -357,7 +357,7 @@ func TestMode(t *testing.T) {
 			Name: "against another block", Blocks: `iommu { mode = "passthrough" }
 kernel_args { present = { iommu = "nopt" } }`,
 			Facts: with(plantest.Node(state("IVRS", "ivhd0", "DMA", "DMA")), nil),
-			Says:  []string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "translated" (node.hcl:2)`},
+			Says:  []string{`IOMMU mode "passthrough" is wanted (node.hcl:1), and kernel_args wants "translated" by iommu=nopt (node.hcl:2)`},
 			Want: `
 				drift iommu.translated iommu (/sys/class/iommu)
 				conflict profile.contradiction IOMMU mode (node.hcl:2)

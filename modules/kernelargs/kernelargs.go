@@ -151,7 +151,7 @@ func (Type) Assess(b plan.Block, _ node.Facts) plan.Assessment {
 func meanings(args []plan.Contribution) []plan.Contribution {
 	var facts []plan.Contribution
 	mean := func(arg plan.Contribution, key, value string) {
-		facts = append(facts, plan.Contribution{Sink: plan.FactSink, Key: key, Value: value, Of: arg.Key, Origin: arg.Origin})
+		facts = append(facts, plan.Contribution{Sink: plan.FactSink, Key: key, Value: value, By: arg.Value, Of: arg.Key, Origin: arg.Origin})
 	}
 	var line []string
 	for _, arg := range args {

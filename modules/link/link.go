@@ -48,11 +48,19 @@ func (Type) Queries(b plan.Block, inv node.Inventory) []node.Query { return nicp
 func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	a := nicport.Assess(b, facts)
 	mtu, hasMTU := nicport.Number(b.Attributes["mtu"])
+	up := b.Attributes["up"]
+	hasUp := up != cty.NilVal && !up.IsNull()
+	if hasMTU {
+		a.Claim(nicport.MTUFact, fmt.Sprint(mtu), b.OriginOf("mtu", ""))
+	}
+	if hasUp {
+		a.Claim(nicport.StateFact, plan.UpOrDown(up.True()), b.OriginOf("up", ""))
+	}
 	for _, p := range a.Ports {
 		if hasMTU {
 			a.MTU(p, mtu)
 		}
-		if up := b.Attributes["up"]; up != cty.NilVal && !up.IsNull() {
+		if hasUp {
 			judgeUp(a, p, up.True())
 		}
 	}
@@ -60,9 +68,6 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 }
 
 func judgeUp(a *nicport.Assessor, p nicport.Port, want bool) {
-	a.Contributions = append(a.Contributions, plan.Contribution{
-		Sink: plan.FactSink, Key: "state of NIC " + p.NICPort.NIC, Value: plan.UpOrDown(want), Origin: a.Block.OriginOf("up", ""),
-	})
 	v := node.Link.Get(a.Facts, p.NICPort.NIC)
 	link, ok := v.Get()
 	if !ok {

@@ -143,7 +143,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		}
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sink.NCCLName, Key: key, Value: value, TakeOver: takeOver, Origin: b.OriginOf("settings", key)})
 		if n, exact, _ := ncclconf.Int(value); key == trafficClass && exact && n >= 0 && n < 256 {
-			claims = append(claims, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessDSCPFact, Value: strconv.FormatInt(n>>2, 10), Of: key, Origin: b.OriginOf("settings", key)})
+			claims = append(claims, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessDSCPFact, Value: strconv.FormatInt(n>>2, 10), By: key + "=" + value, Of: key, Origin: b.OriginOf("settings", key)})
 		}
 		if slices.Contains(fileKeys, key) && strings.HasPrefix(value, "/") {
 			a.Findings = append(a.Findings, namedFile(key, value, facts)...)

@@ -12,9 +12,6 @@ import (
 // MTU judges the MTU of a port, and sets it where the port has its own. What the files of others say of it is a finding of its
 // own, for what they set when they set the network device up again.
 func (a *Assessor) MTU(p Port, want int) {
-	a.Contributions = append(a.Contributions, plan.Contribution{
-		Sink: plan.FactSink, Key: "MTU of NIC " + p.NICPort.NIC, Value: fmt.Sprint(want), Origin: a.Block.OriginOf("mtu", ""),
-	})
 	managed := node.LinkManagement.Get(a.Facts, p.NICPort.NIC)
 	management, _ := managed.Get()
 	netdev, _ := p.Netdev.Get()

@@ -184,6 +184,17 @@ func (a *Assessor) add(f plan.Finding) { a.Findings = append(a.Findings, f) }
 // ID is the id of a finding of the block.
 func (a *Assessor) ID(what string) string { return a.prefix + "." + what }
 
+// The keys of facts that Claim says of ports, beside those that one block type has alone.
+const (
+	MTUFact   = "MTU"
+	StateFact = "state" // plan.UpOrDown
+)
+
+// Claim says what no other block may want otherwise of the block's ports, whether or not they are there.
+func (a *Assessor) Claim(fact, value string, origin plan.Origin) {
+	a.Contributions = append(a.Contributions, plan.DeviceFacts(a.Block, "nics", Keys(a.Block), fact, value, origin)...)
+}
+
 // Skip says why something of a port is not judged.
 func (a *Assessor) Skip(p Port, what, why string) {
 	a.add(plan.Finding{ID: a.ID(what), Target: p.NICPort.NIC, Status: plan.Skipped, Summary: p.Name + ": " + why})

@@ -89,8 +89,12 @@ type assessor struct {
 // Assess judges each function.
 func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	a := &assessor{block: b, facts: facts}
+	broken := b.Decode(&a.config) != nil
+	if !broken {
+		a.contribute()
+	}
 	switch {
-	case b.Decode(&a.config) != nil, a.MaxReadRequest == nil && a.RelaxedOrdering == nil:
+	case broken, a.MaxReadRequest == nil && a.RelaxedOrdering == nil:
 	case facts.Inventory.RootDirectory:
 		a.find(plan.Finding{ID: "pcie_device.function", Target: "PCI", Status: plan.Skipped, Summary: "hardware is not judged (--root)"})
 	case len(a.Devices) > 0 && !facts.Inventory.PCI.IsKnown():
@@ -174,14 +178,20 @@ func (a *assessor) express(f node.PCIFunction, e pciregs.Express, source node.So
 }
 
 // contribute makes two blocks that want different things of a function contradict each other.
-func (a *assessor) contribute(what, attribute, value, address string) {
-	a.Contributions = append(a.Contributions, plan.Contribution{
-		Sink: plan.FactSink, Key: what + " of " + address, Value: value, Origin: a.block.OriginOf(attribute, ""),
-	})
+func (a *assessor) contribute() {
+	devices := slices.Compact(slices.Sorted(slices.Values(a.Devices)))
+	want := func(what, attribute, value string) {
+		a.Contributions = append(a.Contributions, plan.DeviceFacts(a.block, "devices", devices, what, value, a.block.OriginOf(attribute, ""))...)
+	}
+	if a.MaxReadRequest != nil {
+		want("read requests", "max_read_request", strconv.Itoa(*a.MaxReadRequest))
+	}
+	if a.RelaxedOrdering != nil {
+		want("relaxed ordering", "relaxed_ordering", onOff(*a.RelaxedOrdering))
+	}
 }
 
 func (a *assessor) readRequest(address string, e pciregs.Express, want int, source node.Source) {
-	a.contribute("read requests", "max_read_request", strconv.Itoa(want), address)
 	f := plan.Finding{
 		ID: "pcie_device.max_read_request", Target: address, Status: plan.OK, Effect: plan.Live, Source: source,
 		Want: bytes(want), Found: bytes(e.MaxReadRequest), Running: bytes(e.MaxReadRequest),
@@ -224,7 +234,6 @@ func onOff(on bool) string {
 
 func (a *assessor) ordering(function node.PCIFunction, e pciregs.Express, want bool, source node.Source) {
 	address := function.Address
-	a.contribute("relaxed ordering", "relaxed_ordering", onOff(want), address)
 	f := plan.Finding{
 		ID: "pcie_device.relaxed_ordering", Target: address, Status: plan.OK, Effect: plan.Live, Source: source,
 		Want: onOff(want), Found: onOff(e.RelaxedOrdering), Running: onOff(e.RelaxedOrdering),

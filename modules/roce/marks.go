@@ -121,7 +121,7 @@ func (a *assessor) trafficClass(p nicport.Port, roce node.RoCEState) {
 // defaults judges what connections of rdma_cm get. They can only be read in a directory of configfs, which the step
 // makes; module rdma_cm shows it.
 func (a *assessor) defaults(p nicport.Port, roce node.RoCEState) {
-	want := plan.SetConnectionDefaults{NICPort: p.NICPort, ToS: a.dscp << 2, Mode: modes[text(a.Block, "roce_mode")]}
+	want := plan.SetConnectionDefaults{NICPort: p.NICPort, ToS: a.dscp << 2, Mode: node.GIDRoCEv2}
 	step := &nicport.Step{
 		Action: want, Phase: plan.PhaseRDMA,
 		Summary: fmt.Sprintf("let connections of rdma_cm on NIC %s have ToS %d and %s", p.NICPort.NIC, want.ToS, want.Mode),

@@ -34,9 +34,6 @@ const (
 	featureToS   = "tos"
 )
 
-// modes are the types of GIDs by the word of the attribute.
-var modes = map[string]string{"v1": node.GIDRoCEv1, "v2": node.GIDRoCEv2}
-
 // rdmaCM is the module whose connections have defaults.
 const rdmaCM = "rdma_cm"
 
@@ -59,7 +56,7 @@ func (Type) Spec() plan.Spec {
 			nicport.MTUAttribute(),
 			{Name: "dcbx", Type: cty.String, Default: cty.StringVal(plan.DCBXHost), Enum: []string{plan.DCBXHost, plan.DCBXFirmware}, Example: `"firmware"`, Doc: "Who owns DCBX. host: busbar sets what the block says, and no agent of DCBX runs. firmware: the switch tells the adapter, and the map and PFC are only judged."},
 			{Name: "pause", Type: cty.String, Default: cty.StringVal(off), Enum: []string{off, unmanaged}, Example: `"unmanaged"`, Doc: "Flow control of the whole link, which is at odds with PFC."},
-			{Name: "roce_mode", Type: cty.String, Default: cty.StringVal("v2"), Enum: []string{"v1", "v2"}, Example: `"v2"`, Doc: "The RoCE of connections that rdma_cm makes."},
+			{Name: "roce_mode", Type: cty.String, Default: cty.StringVal("v2"), Enum: []string{"v2"}, Example: `"v2"`, Doc: "The RoCE of connections that rdma_cm makes. Packets of RoCE v1 have no IP header, hence no DSCP, and nothing of the lossless class holds for them."},
 			{Name: "storm_prevention", Type: cty.Number, Min: new(int64(0)), Max: new(int64(ethtool.StormPreventionAuto)), Example: "8000", Doc: "For how many milliseconds a port may hold back its peer without a break; 0 is for ever, 65535 the driver's own. Left out, it is not judged."},
 		}),
 	}
@@ -181,11 +178,22 @@ func text(b plan.Block, attribute string) string {
 
 // contribute says what no other block may contradict.
 func (a *assessor) contribute() {
-	facts := []string{"lossless priority", plan.LosslessDSCPFact, "priority of congestion notification", "DSCP of congestion notification"}
 	for i, n := range a.numbers() {
 		if n >= 0 {
-			a.fact(facts[i], fmt.Sprint(n), a.Block.OriginOf("lossless", keys[i]))
+			a.fact(plan.LosslessFact(keys[i]), fmt.Sprint(n), a.Block.OriginOf("lossless", keys[i]))
 		}
+	}
+	a.Claim(nicport.StateFact, plan.UpOrDown(true), a.Block.Origin)
+	if mtu, ok := nicport.Number(a.Block.Attributes["mtu"]); ok {
+		a.Claim(nicport.MTUFact, fmt.Sprint(mtu), a.Block.OriginOf("mtu", ""))
+	}
+	for _, own := range []string{"dcbx", "pause"} {
+		if value := text(a.Block, own); value != "" && value != unmanaged {
+			a.Claim(own, value, a.Block.OriginOf(own, ""))
+		}
+	}
+	if ms, ok := nicport.Number(a.Block.Attributes["storm_prevention"]); ok {
+		a.Claim("storm_prevention", fmt.Sprint(ms), a.Block.OriginOf("storm_prevention", ""))
 	}
 	if a.host {
 		for _, agent := range agents {

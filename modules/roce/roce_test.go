@@ -281,7 +281,8 @@ func TestOneThingWrong(t *testing.T) {
 		},
 		{name: "bits of ECN make no other DSCP", edit: func(s *plantest.PortState) { s.RoCE.DefaultToS = node.Known(106, node.Source{}) }},
 		{
-			name: "RoCE v1", arguments: `roce_mode = "v1"`,
+			name: "RoCE v1", edit: func(s *plantest.PortState) { s.RoCE.DefaultMode = node.Known(node.GIDRoCEv1, node.Source{}) },
+			says: []string{"get ToS 104 (DSCP 26), IB/RoCE v1, wanted is ToS 104 (DSCP 26), RoCE v2"},
 			want: "!drift roce.tos " + rail + " (/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos)\nstep set-connection-defaults:" + rail,
 		},
 		{

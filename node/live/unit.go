@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -125,6 +126,8 @@ func (f files) unitOnDisk(name string) (node.UnitState, string, error) {
 	runtime := strings.HasPrefix(dir, "/run/")
 	state := node.UnitState{Load: loadLoaded}
 	switch {
+	case f.leadsNowhere(fragment.Path):
+		return node.UnitState{Load: loadNotFound}, fragment.Path, nil
 	case strings.TrimSpace(fragment.Text) == "": // empty, or a link to /dev/null
 		state.Load, state.File = loadMasked, suffixed("masked", runtime)
 		return state, fragment.Path, nil
@@ -190,8 +193,21 @@ func templateOf(name string) string {
 	return prefix + "@" + path.Ext(name)
 }
 
+// leadsNowhere reports whether a file is a link without a target. In a unit's place it hides those of
+// other directories, and there is no unit.
+func (f files) leadsNowhere(p string) bool {
+	st, err := f.lstat(p)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFLNK || f.away(p) != "" {
+		return false
+	}
+	_, err = f.stat(p)
+	return absent(err)
+}
+
 // enabledIn reports whether a unit is enabled by links in one of the directories where systemctl
-// makes them: in some TARGET.wants or TARGET.requires, or as an alias.
+// makes them: in some TARGET.wants or TARGET.requires, or as an alias. Files that are no links, systemd
+// warns of and ignores there, and a link to /dev/null takes the unit out (src/core/load-dropin.c,
+// process_deps; src/shared/install.c, find_symlinks_in_directory).
 func (f files) enabledIn(dir, name string) (bool, error) {
 	entries, err := f.entries(dir)
 	if absent(err) || errors.Is(err, errNotRead) {
@@ -204,7 +220,8 @@ func (f files) enabledIn(dir, name string) (bool, error) {
 		p := dir + "/" + e.Name()
 		switch ext := path.Ext(e.Name()); {
 		case ext == ".wants" || ext == ".requires":
-			if _, err := f.lstat(p + "/" + name); err == nil {
+			link := p + "/" + name
+			if f.linkBase(link) != "" && f.away(link) != os.DevNull {
 				return true, nil
 			}
 		case e.Name() != name && ext == path.Ext(name) && f.linkBase(p) == name:

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"busbar/internal/confdir"
 	"busbar/node"
 	"busbar/plan"
 )
@@ -106,6 +107,10 @@ func (w Install) unit(a *plan.Assessment, facts node.Facts) bool {
 	case !listed:
 		f = plan.Unread(f.ID, "where "+Unit+" is", fragments)
 		return false
+	case !file.Exists && leadsNowhere(list):
+		f.Status, f.Summary = plan.Conflict, UnitPath+" is a link that leads nowhere"
+		f.Fix = "remove it, or put back what it leads to"
+		return false
 	case !file.Exists && len(list) > 0 && strings.HasSuffix(list[0].Path, "/"+Unit):
 		f.Source, f.Summary = node.Source{Path: list[0].Path}, Unit+" comes from a package"
 		return true
@@ -127,6 +132,11 @@ func (w Install) unit(a *plan.Assessment, facts node.Facts) bool {
 		Provides: []string{Unit}, Action: plan.WriteFile{Path: UnitPath, Text: w.UnitText, Computed: true},
 	})
 	return true
+}
+
+// leadsNowhere reports whether in the place of our unit, whose file does not exist, there is a link all the same.
+func leadsNowhere(fragments []confdir.File) bool {
+	return len(fragments) > 0 && fragments[0].Path == UnitPath
 }
 
 // Ours reports whether a unit's file was written by some version of busbar, of which

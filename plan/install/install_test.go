@@ -23,6 +23,7 @@ type found struct {
 	profile, unit string // texts; empty for no file
 	state         string // of the unit's file; empty for no unit
 	packaged      bool
+	link          bool // without a target, in the place of the unit's file
 }
 
 func (f found) facts() node.Facts {
@@ -32,6 +33,9 @@ func (f found) facts() node.Facts {
 	u := node.UnitState{Load: "loaded", File: f.state, Active: node.Known("inactive", node.Source{})}
 	var files []confdir.File
 	switch {
+	case f.link:
+		u.Load = "not-found"
+		files = append(files, confdir.File{Path: install.UnitPath})
 	case f.state == "":
 		u.Load = "not-found"
 	case f.packaged:
@@ -67,19 +71,20 @@ func TestInstall(t *testing.T) {
 		{"nothing", found{}, profileText, `
 			drift install.enabled, drift install.profile, drift install.unit,
 			step write-file:/etc/busbar/node.hcl, step write-file:/etc/systemd/system/busbar.service, step set-unit:busbar.service`},
-		{"installed", found{profileText, unitText, "enabled", false}, profileText, "ok install.enabled, ok install.profile, ok install.unit"},
-		{"the profile that is there", found{"x", unitText, "enabled", false}, "", "ok install.enabled, ok install.profile, ok install.unit"},
-		{"no profile at all", found{"", unitText, "enabled", false}, "", "ok install.enabled, drift install.profile, ok install.unit"},
-		{"another profile", found{"x", unitText, "enabled", false}, profileText, "ok install.enabled, conflict install.profile, ok install.unit"},
-		{"an older version", found{profileText, older, "disabled", false}, profileText, `
+		{"installed", found{profileText, unitText, "enabled", false, false}, profileText, "ok install.enabled, ok install.profile, ok install.unit"},
+		{"the profile that is there", found{"x", unitText, "enabled", false, false}, "", "ok install.enabled, ok install.profile, ok install.unit"},
+		{"no profile at all", found{"", unitText, "enabled", false, false}, "", "ok install.enabled, drift install.profile, ok install.unit"},
+		{"another profile", found{"x", unitText, "enabled", false, false}, profileText, "ok install.enabled, conflict install.profile, ok install.unit"},
+		{"an older version", found{profileText, older, "disabled", false, false}, profileText, `
 			drift install.enabled, ok install.profile, drift install.unit,
 			step write-file:/etc/systemd/system/busbar.service, step set-unit:busbar.service`},
-		{"another's unit", found{profileText, "[Service]\n", "enabled", false}, profileText, "ok install.profile, conflict install.unit"},
-		{"from a package", found{profileText, "", "disabled", true}, profileText, "drift install.enabled, ok install.profile, ok install.unit, step set-unit:busbar.service"},
-		{"masked", found{profileText, "", "masked", false}, profileText, "conflict install.enabled, ok install.profile"},
-		{"a unit that no boot starts", found{profileText, "", "static", true}, profileText, "conflict install.enabled, ok install.profile, ok install.unit"},
-		{"another profile, and no unit", found{"x", "", "", false}, profileText, "drift install.enabled, conflict install.profile, drift install.unit"},
-		{"no profile, another's unit", found{"", "[Service]\n", "enabled", false}, profileText, "drift install.profile, conflict install.unit"},
+		{"another's unit", found{profileText, "[Service]\n", "enabled", false, false}, profileText, "ok install.profile, conflict install.unit"},
+		{"from a package", found{profileText, "", "disabled", true, false}, profileText, "drift install.enabled, ok install.profile, ok install.unit, step set-unit:busbar.service"},
+		{"a link that leads nowhere", found{profile: profileText, link: true}, profileText, "ok install.profile, conflict install.unit"},
+		{"masked", found{profileText, "", "masked", false, false}, profileText, "conflict install.enabled, ok install.profile"},
+		{"a unit that no boot starts", found{profileText, "", "static", true, false}, profileText, "conflict install.enabled, ok install.profile, ok install.unit"},
+		{"another profile, and no unit", found{"x", "", "", false, false}, profileText, "drift install.enabled, conflict install.profile, drift install.unit"},
+		{"no profile, another's unit", found{"", "[Service]\n", "enabled", false, false}, profileText, "drift install.profile, conflict install.unit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			check(t, install.Install{UnitText: unitText, ProfileText: test.profile}, test.found.facts(), test.want)
@@ -93,12 +98,14 @@ func TestUninstall(t *testing.T) {
 		found found
 		want  string
 	}{
-		{"installed", found{profileText, unitText, "enabled", false}, `
+		{"installed", found{profileText, unitText, "enabled", false, false}, `
 			drift uninstall.enabled, drift uninstall.profile, drift uninstall.unit,
 			step set-unit:busbar.service, step remove-file:/etc/busbar/node.hcl, step remove-file:/etc/systemd/system/busbar.service`},
 		{"nothing", found{}, "ok uninstall.enabled, ok uninstall.profile, ok uninstall.unit"},
-		{"edited", found{profileText + "#", "#\n", "disabled", false}, "ok uninstall.enabled, skipped uninstall.profile, skipped uninstall.unit"},
-		{"from a package", found{"", "", "enabled", true}, "drift uninstall.enabled, ok uninstall.profile, ok uninstall.unit, step set-unit:busbar.service"},
+		{"edited", found{profileText + "#", "#\n", "disabled", false, false}, "ok uninstall.enabled, drift uninstall.profile, drift uninstall.unit"},
+		{"a link that leads nowhere", found{link: true}, "ok uninstall.enabled, ok uninstall.profile, drift uninstall.unit"},
+		{"masked", found{state: "masked"}, "ok uninstall.enabled, ok uninstall.profile, ok uninstall.unit"},
+		{"from a package", found{"", "", "enabled", true, false}, "drift uninstall.enabled, ok uninstall.profile, ok uninstall.unit, step set-unit:busbar.service"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			check(t, install.Uninstall{UnitText: unitText, Untouched: func(text string) bool { return text == profileText }}, test.found.facts(), test.want)

@@ -19,9 +19,9 @@ type Uninstall struct {
 // Spec names the type.
 func (Uninstall) Spec() plan.Spec { return plan.Spec{Name: "uninstall", Ceiling: plan.Live} }
 
-// Queries are the unit, its file and the profile.
+// Queries are the unit, its files and the profile.
 func (Uninstall) Queries(plan.Block, node.Inventory) []node.Query {
-	return []node.Query{node.File.Query(UnitPath), node.File.Query(ProfilePath), node.Unit.Query(Unit)}
+	return []node.Query{node.File.Query(UnitPath), node.File.Query(ProfilePath), node.Unit.Query(Unit), node.UnitFiles.Query(Unit)}
 }
 
 // Assess judges the unit and the profile.
@@ -52,6 +52,19 @@ func disabled(a *plan.Assessment, facts node.Facts) {
 	a.Findings = append(a.Findings, f)
 }
 
+// dangling reports whether a link stands in the place of our unit's file, which is not there.
+func dangling(facts node.Facts) bool {
+	u, _ := node.Unit.Get(facts, Unit).Get()
+	fragments, _ := node.UnitFiles.Get(facts, Unit).Get()
+	return !masked(u) && leadsNowhere(fragments)
+}
+
+// left tells of a file that is not touched. Nothing is wrong with that, but people have to know.
+func left(f *plan.Finding, summary string) {
+	f.Status, f.Severity, f.Summary, f.Effect = plan.Drift, plan.Info, summary, plan.NoEffect
+	f.Fix = "remove it if nobody needs it"
+}
+
 // removed wants a file gone that is ours.
 func (Uninstall) removed(a *plan.Assessment, facts node.Facts, id, path, foreign string, ours func(text string) bool) {
 	v := node.File.Get(facts, path)
@@ -60,10 +73,12 @@ func (Uninstall) removed(a *plan.Assessment, facts node.Facts, id, path, foreign
 	switch {
 	case !ok:
 		f = plan.Unread(id, path, v)
+	case !file.Exists && path == UnitPath && dangling(facts):
+		left(&f, path+" is a link that leads nowhere, which busbar has not made, and stays")
 	case !file.Exists:
 		f.Summary = "there is no " + path
 	case !ours(file.Text):
-		f.Status, f.Summary = plan.Skipped, path+" "+foreign+" and stays"
+		left(&f, path+" "+foreign+" and stays")
 	default:
 		f.Status, f.Fixable, f.Summary = plan.Drift, true, path+" is there"
 		a.Steps = append(a.Steps, plan.Step{

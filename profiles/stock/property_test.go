@@ -62,11 +62,11 @@ func TestConvergence(t *testing.T) {
 		for _, recording := range example.Names() {
 			t.Run(name+"/"+recording, func(t *testing.T) {
 				f := recorded(t, recording)
-				converges(t, p, f)
+				c := converges(t, p, f)
 				of := map[string]int{}
-				for _, q := range planner().Queries(blocks(t, p, f.Inventory), f.Inventory) {
-					if of[q.Kind]++; of[q.Kind] <= 8 { // one port is like another
-						knowsLess(t, p, f, q)
+				for _, q := range c.asked {
+					if of[q.Kind]++; of[q.Kind] <= alike {
+						c.knowsLess(t, q)
 					}
 				}
 			})
@@ -91,9 +91,8 @@ func TestDriftedConvergence(t *testing.T) {
 			f = drift(t, f)
 		}
 		p := all[rapid.IntRange(0, len(all)-1).Draw(t, "profile")]
-		converges(t, p, f)
-		if queries := planner().Queries(blocks(t, p, f.Inventory), f.Inventory); len(queries) > 0 {
-			knowsLess(t, p, f, rapid.SampledFrom(queries).Draw(t, "forgotten"))
+		if c := converges(t, p, f); len(c.asked) > 0 {
+			c.knowsLess(t, rapid.SampledFrom(c.asked).Draw(t, "forgotten"))
 		}
 		if name, err := profiles.Choose(all, f.Inventory); err == nil && !slices.Contains(loader().Names(), name) {
 			t.Errorf("chose profile %q", name)
@@ -118,15 +117,25 @@ func TestNothingKnown(t *testing.T) {
 	}
 }
 
+// planned is a profile planned over a node.
+type planned struct {
+	profile *profiles.Profile
+	facts   node.Facts
+	blocks  []plan.Block
+	asked   []node.Query
+	plan    plan.Plan
+}
+
 // converges: what is planned brings about what is wanted, in one go.
-func converges(t tester, p *profiles.Profile, before node.Facts) {
+func converges(t tester, p *profiles.Profile, before node.Facts) planned {
 	t.Helper()
-	first := planOver(t, p, before)
+	wanted := blocks(t, p, before.Inventory)
+	first := planner().Plan(wanted, before)
 	wellFormed(t, p.Name, first)
 	if again := planOver(t, p, before); encode(t, first) != encode(t, again) {
 		t.Errorf("%s: planning twice gives two plans", p.Name)
 	}
-	asked := planner().Queries(blocks(t, p, before.Inventory), before.Inventory)
+	asked := planner().Queries(wanted, before.Inventory)
 	after := before
 	for _, s := range first.Steps {
 		for _, q := range s.Action.Queries() {
@@ -158,6 +167,7 @@ func converges(t tester, p *profiles.Profile, before node.Facts) {
 		}
 	}
 	lasts(t, p, first, second)
+	return planned{p, before, wanted, asked, first}
 }
 
 // key identifies what a finding is about.
@@ -225,24 +235,24 @@ func wellFormed(t tester, profile string, got plan.Plan) {
 
 // knowsLess: without the answer to q nothing is ok that was not, and the exit code is not 0 when
 // it was not. What only a leftover of busbar's own would tell (file.stale) may go unsaid.
-func knowsLess(t tester, p *profiles.Profile, f node.Facts, q node.Query) {
+func (p planned) knowsLess(t tester, q node.Query) {
 	t.Helper()
-	full := planOver(t, p, f)
 	bad := map[key]plan.Finding{}
-	full.Findings = slices.DeleteFunc(full.Findings, func(f plan.Finding) bool { return f.ID == "file.stale" })
+	full := p.plan
+	full.Findings = slices.DeleteFunc(slices.Clone(full.Findings), func(f plan.Finding) bool { return f.ID == "file.stale" })
 	for _, finding := range full.Findings {
 		if finding.Status != plan.OK {
 			bad[keyOf(finding)] = finding
 		}
 	}
-	less := planOver(t, p, forget(f, q))
+	less := planner().Plan(p.blocks, forget(p.facts, q))
 	for _, finding := range less.Findings {
 		if was, ok := bad[keyOf(finding)]; ok && finding.Status == plan.OK && was.Status != plan.Undetermined {
-			t.Errorf("%s: without %s this turns ok: %s\nwas: %s", p.Name, q, show(finding), show(was))
+			t.Errorf("%s: without %s this turns ok: %s\nwas: %s", p.profile.Name, q, show(finding), show(was))
 		}
 	}
 	if full.ExitCode() != plan.ExitOK && less.ExitCode() == plan.ExitOK {
-		t.Errorf("%s: without %s the exit code is 0, with it %d", p.Name, q, full.ExitCode())
+		t.Errorf("%s: without %s the exit code is 0, with it %d", p.profile.Name, q, full.ExitCode())
 	}
 }
 

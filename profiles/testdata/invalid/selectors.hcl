@@ -32,3 +32,7 @@ nccl {
     C = node.gpu_path
   }
 }
+selector "nobody" {
+  nics   = node.rails
+  expect = 0
+}

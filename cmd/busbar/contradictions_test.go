@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"busbar/node"
+	"busbar/node/example"
+	"busbar/plan"
+	"busbar/profiles"
+)
+
+// TestContradictions: blocks over lists that only a node tells are known to contradict each other where the lists
+// have something in common on every node, and then do so on one.
+func TestContradictions(t *testing.T) {
+	const lossless = "lossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }"
+	reader, err := example.Open("hgx-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	facts, err := node.ReadRecording(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, profile string
+		want          []string // of each message the beginning
+	}{
+		{"one selector", `
+selector "rails" { nics = node.rails }
+link "a" {
+  nics = selector.rails
+  mtu  = 9000
+}
+link "b" {
+  nics = (selector["rails"])
+  mtu  = 1500
+}`, []string{`MTU of selector.rails "9000" is wanted (x.hcl:5), and link.b wants "1500" (x.hcl:9)`}},
+		{"the same value", `
+selector "rails" { nics = node.rails }
+link "a" {
+  nics = selector.rails
+  mtu  = 9000
+}
+roce "b" {
+  nics = node.rails
+  mtu  = 9000
+  ` + lossless + `
+}`, nil},
+		{"selectors over the same", `
+selector "a" {
+  nics   = node.rails
+  expect = 8
+}
+selector "b" { nics = local.mine }
+locals { mine = node.rails }
+link "a" {
+  nics = selector.a
+  mtu  = 9000
+}
+roce "b" {
+  nics = selector.b
+  mtu  = 4200
+  ` + lossless + `
+}`, []string{`MTU of node.rails "9000"`}},
+		{"all of which rails are some", `
+link "a" {
+  nics = node.nics
+  mtu  = 1500
+}
+link "b" {
+  nics = node.rails
+  mtu  = 9000
+}`, []string{`MTU of node.rails "1500"`}},
+		{"perhaps other ports", `
+selector "a" {
+  nics    = node.rails
+  exclude = ["0000:18:00.0"]
+}
+selector "b" {
+  nics    = node.rails
+  exclude = ["0000:3a:00.0"]
+}
+link "a" {
+  nics = selector.a
+  mtu  = 9000
+}
+link "b" {
+  nics = [for n in node.nics : n if !contains(node.rails, n)]
+  mtu  = 1500
+}`, nil},
+		{"parts of elements", `
+selector "rails" { nics = node.rails }
+pcie_device "a" {
+  devices          = selector.rails[*].address
+  max_read_request = 4096
+}
+pcie_device "b" {
+  devices          = node.rails[*].address
+  max_read_request = 512
+}
+pcie_device "c" {
+  devices          = node.gpus[*].address
+  max_read_request = 256
+}`, []string{`read requests of node.rails[*].address "4096"`}},
+		{"one expression", `
+link "a" {
+  nics = slice(node.rails, 0, 4)
+  mtu  = 9000
+}
+link "b" {
+  nics = slice(node.rails, 0, 4)
+  mtu  = 1500
+}`, []string{`MTU of slice(node.rails, 0, 4) "9000"`}},
+		{"one for each", `
+link "a" {
+  for_each = { one = 9000, two = 1500 }
+  nics     = [node.rails[each.key == "one" ? 0 : 1]]
+  mtu      = each.value
+}`, nil},
+		{"down", `
+selector "rails" { nics = node.rails }
+link "a" {
+  nics = selector.rails
+  up   = false
+}
+roce "b" {
+  nics = selector.rails
+  ` + lossless + `
+}`, []string{`state of selector.rails "down" is wanted (x.hcl:5), and roce.b wants "up"`}},
+		{"a check of another class", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+check "lossless" "b" {
+  lossless = { priority = 3, dscp = 24, cnp_dscp = 48 }
+}`, []string{`lossless DSCP "24" is wanted (x.hcl:7), and roce.a wants "26" (x.hcl:4)`}},
+		{"NCCL's own word", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+nccl {
+  settings = { NCCL_IB_TC = 96 }
+}`, []string{`lossless DSCP "24" is wanted by NCCL_IB_TC=96 (x.hcl:7), and roce.a wants "26" (x.hcl:4)`}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			loader := profiles.Loader{Types: types()}
+			p, diags := loader.LoadText("x.hcl", []byte(tt.profile))
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			planner := newPlanner()
+			var got []string
+			for i, f := range planner.Conflicts(p.StaticBlocks()) {
+				summary := f.Summary
+				if i < len(tt.want) && strings.HasPrefix(summary, tt.want[i]) {
+					summary = tt.want[i]
+				}
+				got = append(got, summary)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			inventory := node.Recorded{Facts: facts}.Inventory(context.Background())
+			evaluation, diags := p.Evaluate(inventory)
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			onNode := 0
+			for _, f := range planner.Plan(evaluation.Blocks, facts, evaluation.Findings...).Findings {
+				if f.ID == "profile.contradiction" && f.Status == plan.Conflict {
+					onNode++
+				}
+			}
+			if onNode != 2*len(tt.want) {
+				t.Errorf("%d contradictions on a node", onNode)
+			}
+		})
+	}
+}
