@@ -75,6 +75,21 @@ var (
 	DCB = Kind[DCBState]{"dcb"}
 	// RoCE is how a NIC port marks RoCE and reacts to congestion; key is NIC.String().
 	RoCE = Kind[RoCEState]{"roce_settings"}
+
+	// NVIDIADriver is the NVIDIA kernel driver that is loaded.
+	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
+	// NVML is NVIDIA's management library, which answers the kinds below.
+	NVML = Kind[NVMLState]{"nvml"}
+	// GPUInfo is what the driver says of a GPU; key is its PCI address.
+	GPUInfo = Kind[GPUState]{"gpu"}
+	// NVLinks are the NVLinks of a GPU; key is its PCI address. It is unsupported where the GPU has none.
+	NVLinks = Kind[NVLinkState]{"nvlink"}
+	// P2P is the access of GPUs to each other.
+	P2P = Kind[P2PState]{"p2p"}
+	// GPUFabric is a GPU's registration with the fabric of NVSwitches; key is its PCI address.
+	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
+	// ConfidentialComputing is whether GPUs keep their data from the host.
+	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -106,6 +121,14 @@ var decoders = map[string]func(valueJSON) (any, error){
 	FlowControl.name:      decode[FlowControlState],
 	DCB.name:              decode[DCBState],
 	RoCE.name:             decode[RoCEState],
+
+	NVIDIADriver.name:          decode[NVIDIADriverState],
+	NVML.name:                  decode[NVMLState],
+	GPUInfo.name:               decode[GPUState],
+	NVLinks.name:               decode[NVLinkState],
+	P2P.name:                   decode[P2PState],
+	GPUFabric.name:             decode[GPUFabricState],
+	ConfidentialComputing.name: decode[ConfidentialComputingState],
 }
 
 func decode[T any](in valueJSON) (any, error) {
