@@ -102,6 +102,7 @@ func unknownAs[T any](t testing.TB, v node.Value[T], why string) {
 var compareValues = cmp.Options{
 	sameValues[string](), sameValues[bool](), sameValues[int](), sameValues[[]node.GID](), sameValues[map[string]uint32](), sameValues[node.TrafficClass](),
 	sameValues[ethtool.Pause](), sameValues[dcbnl.Priorities](), sameValues[dcbnl.DCBX](), sameValues[dcbnl.PFC](), sameValues[dcbnl.ETS](), sameValues[[]dcbnl.App](),
+	sameValues[uint64](), sameValues[map[string]string](), sameValues[node.FabricHealth](),
 	sameValues[dcbnl.TrustOrder](), sameValues[dcbnl.Buffer](), sameValues[dcbnl.MaxRate](),
 }
 

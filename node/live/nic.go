@@ -20,6 +20,8 @@ type drivers struct {
 	// dcb and ethtool ask the kernel; nil for a directory tree, which does not answer.
 	dcb     dcbnl.Conn
 	ethtool ethtool.Conn
+	// nvml loads NVIDIA's library once; nil for a directory tree.
+	nvml func() (nvml, error)
 }
 
 const errNoAnswers = refusal("a directory tree does not answer for its drivers")
