@@ -109,6 +109,3 @@ func (m GPUModel) NormalLinks(n int) bool {
 	}
 	return n == m.Links
 }
-
-// GPUModels are all models, by device id.
-func GPUModels() []GPUModel { return slices.Clone(gpuModels) }

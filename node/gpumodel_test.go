@@ -50,13 +50,13 @@ func TestGPUModel(t *testing.T) {
 // The table is sorted, so that a row that stands in it twice shows.
 func TestGPUModelsAreSorted(t *testing.T) {
 	var ids []string
-	for _, m := range node.GPUModels() {
+	for _, m := range node.GPUModels {
 		if len(m.Device) != 4 || strings.Trim(m.Device, "0123456789abcdef") != "" || m.Product == "" || m.Peers == node.NVLinkNone && m.Links+m.Generation+m.SpeedMBps > 0 || m.Peers != node.NVLinkNone && m.Generation == 0 {
 			t.Errorf("%+v", m)
 		}
 		ids = append(ids, m.Device)
 	}
-	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != len(node.GPUModels()) {
+	if !slices.IsSorted(ids) || len(slices.Compact(ids)) != len(node.GPUModels) {
 		t.Errorf("%q", ids)
 	}
 }

@@ -73,7 +73,7 @@ func (t *target) record(cmd *cobra.Command, c *console, args []string) (node.Fac
 		all = append(all, p)
 	}
 	planner := newPlanner()
-	queries := report.TopologyQueries()
+	queries := report.TopologyQueries(inv)
 	for _, p := range all {
 		evaluation, diags := p.Evaluate(inv)
 		if err := c.diagnose(diags); err != nil {

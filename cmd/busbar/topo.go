@@ -20,9 +20,9 @@ func newTopo(c *console) *cobra.Command {
 		Use:   "topo",
 		Short: "Show how near GPUs and NICs are to each other",
 		Long: `Show how near GPUs and NICs are to each other on the PCI bus: the matrix that
-nvidia-smi topo -m prints, without NVLinks and without a driver, and what the NICs
-are. What a virtual machine sees of the bus is its hypervisor's choice, and shown as
-unknown.
+nvidia-smi topo -m prints, and what the NICs are. NVLinks are what the driver says;
+the rest needs none. What a virtual machine sees of the bus is its hypervisor's
+choice, and shown as unknown.
 
 With --svg it is a drawing of NUMA nodes, root ports, switches, GPUs and NICs.`,
 		Example: "  busbar topo\n  busbar topo --node example:hgx-h100 --svg > topo.svg",
@@ -74,7 +74,8 @@ func (c *console) topo(ctx context.Context, t *target, svg bool) error {
 
 // topoOne shows a node.
 func (c *console) topoOne(ctx context.Context, t *target, reader node.Reader, recorded string, svg bool) error {
-	facts := reader.Read(ctx, reader.Inventory(ctx), report.TopologyQueries())
+	inv := reader.Inventory(ctx)
+	facts := reader.Read(ctx, inv, report.TopologyQueries(inv))
 	topology := report.NewTopology(t.nodeOf(facts, recorded), facts)
 	text, asJSON := report.WriteTopology, report.WriteTopologyJSON
 	if svg {
