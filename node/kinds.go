@@ -78,6 +78,8 @@ var (
 
 	// NVIDIADriver is the NVIDIA kernel driver that is loaded.
 	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
+	// FabricManager is the fabric manager that is installed.
+	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
 	// NVML is NVIDIA's management library, which answers the kinds below.
 	NVML = Kind[NVMLState]{"nvml"}
 	// GPUInfo is what the driver says of a GPU; key is its PCI address.
@@ -123,6 +125,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	RoCE.name:             decode[RoCEState],
 
 	NVIDIADriver.name:          decode[NVIDIADriverState],
+	FabricManager.name:         decode[FabricManagerState],
 	NVML.name:                  decode[NVMLState],
 	GPUInfo.name:               decode[GPUState],
 	NVLinks.name:               decode[NVLinkState],

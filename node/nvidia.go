@@ -19,6 +19,14 @@ type NVIDIADriverState struct {
 	Parameters Value[map[string]string] `json:"parameters,omitzero"`
 }
 
+// FabricManagerState is the package of NVIDIA's fabric manager, which works with the driver of its own version alone.
+type FabricManagerState struct {
+	// Installed: the program /usr/bin/nv-fabricmanager is there.
+	Installed bool `json:"installed"`
+	// Version of the package without its revision, "580.159.04"; unknown where no package database that busbar reads has it.
+	Version Value[string] `json:"version,omitzero"`
+}
+
 // ParseNVIDIAVersion reads /proc/driver/nvidia/version: the driver's version, and whether its modules are the open ones;
 // false where it is something else. The first line is one of
 //

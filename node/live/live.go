@@ -206,6 +206,7 @@ func kindReaders() map[string]kindReader {
 		node.DCB.Name():                   readsByChild(node.DCB, nicWithout[node.DCBState]),
 		node.RoCE.Name():                  readsByChild(node.RoCE, nicWithout[node.RoCEState]),
 		node.NVIDIADriver.Name():          reads(byFile, node.NVIDIADriver, (*session).nvidiaDriver),
+		node.FabricManager.Name():         reads(byFile, node.FabricManager, (*session).fabricManager),
 		node.NVML.Name():                  readsByChild(node.NVML, nvidiaWithout[node.NVMLState]),
 		node.GPUInfo.Name():               readsByChild(node.GPUInfo, gpuWithout[node.GPUState]),
 		node.NVLinks.Name():               readsByChild(node.NVLinks, gpuWithout[node.NVLinkState]),
