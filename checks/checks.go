@@ -6,7 +6,9 @@ import "busbar/plan"
 
 // All returns every check, sorted by name.
 func All() []plan.Type {
-	return []plan.Type{DeviceNodes{}, GID{}, GPUs{}, InfiniBand{}, Lossless{}, Memlock{}, MTU{}, PCIeLink{}, Rails{}, RDMAPort{}}
+	return []plan.Type{
+		DeviceNodes{}, Driver{}, Fabric{}, GID{}, GPUDirectRDMA{}, GPUs{}, InfiniBand{}, Lossless{}, Memlock{}, MTU{}, NVLink{}, P2P{}, PCIeLink{}, Rails{}, RDMAPort{},
+	}
 }
 
 // problem is what Validate returns for a block that cannot be decoded.
