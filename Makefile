@@ -11,6 +11,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(BIN)/golangci-lint-$(GOLANGCI_VERSION)
 
+# go-nvml declares what nvml.h calls deprecated.
+export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
+
 # Flags for go test; CI adds -v so that skipped tests show.
 TESTFLAGS ?=
 

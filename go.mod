@@ -4,6 +4,7 @@ go 1.26.8
 
 require (
 	github.com/Mellanox/rdmamap v1.2.0
+	github.com/NVIDIA/go-nvml v0.13.4-1
 	github.com/agext/levenshtein v1.2.3
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/cyphar/filepath-securejoin v0.7.0

@@ -8,13 +8,18 @@ import "busbar/plan"
 func All() []plan.Type {
 	return []plan.Type{
 		DeviceNodes{},
+		Driver{},
+		Fabric{},
 		GID{},
+		GPUDirectRDMA{},
 		GPUs{},
 		InfiniBand{},
 		Lossless{},
 		Memlock{},
 		MTU{},
 		NICNVConfig{},
+		NVLink{},
+		P2P{},
 		PCIeLink{},
 		Platform{},
 		Rails{},

@@ -83,6 +83,23 @@ var (
 	// NVConfig is the configuration in a NIC's firmware; key is the function's PCI address. It is unsupported where the NIC is
 	// none of NVIDIA's, and of virtual functions.
 	NVConfig = Kind[NVConfigState]{"nic_nvconfig"}
+
+	// NVIDIADriver is the NVIDIA kernel driver that is loaded.
+	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
+	// FabricManager is the fabric manager that is installed.
+	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
+	// NVML is NVIDIA's management library, which answers the kinds below.
+	NVML = Kind[NVMLState]{"nvml"}
+	// GPUInfo is what the driver says of a GPU; key is its PCI address.
+	GPUInfo = Kind[GPUState]{"gpu"}
+	// NVLinks are the NVLinks of a GPU; key is its PCI address. It is unsupported where the GPU has none.
+	NVLinks = Kind[NVLinkState]{"nvlink"}
+	// P2P is the access of GPUs to each other.
+	P2P = Kind[P2PState]{"p2p"}
+	// GPUFabric is a GPU's registration with the fabric of NVSwitches; key is its PCI address.
+	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
+	// ConfidentialComputing is whether GPUs keep their data from the host.
+	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -117,6 +134,15 @@ var decoders = map[string]func(valueJSON) (any, error){
 	DCB.name:              decode[DCBState],
 	RoCE.name:             decode[RoCEState],
 	NVConfig.name:         decode[NVConfigState],
+
+	NVIDIADriver.name:          decode[NVIDIADriverState],
+	FabricManager.name:         decode[FabricManagerState],
+	NVML.name:                  decode[NVMLState],
+	GPUInfo.name:               decode[GPUState],
+	NVLinks.name:               decode[NVLinkState],
+	P2P.name:                   decode[P2PState],
+	GPUFabric.name:             decode[GPUFabricState],
+	ConfidentialComputing.name: decode[ConfidentialComputingState],
 }
 
 func decode[T any](in valueJSON) (any, error) {

@@ -175,6 +175,28 @@ func answers() []node.Answer {
 			Tool: "mstconfig", Missing: "index out of range",
 			Parameters: map[string]mstconfig.Values{"LINK_TYPE_P1": {Default: "IB(1)", Running: "IB(1)", NextBoot: "ETH(2)"}, "A[0]": {NextBoot: "N/A", ReadOnly: true}, "B": {Unclear: "no"}},
 		}, node.Source{Call: "mstconfig"})),
+		node.NVIDIADriver.Answer("", node.Known(node.NVIDIADriverState{
+			Loaded: true, Version: "580.159.04", Open: true, Parameters: known(map[string]string{"NvLinkDisable": "0", "RegistryDwords": ""}),
+		}, at("/proc/driver/nvidia/version"))),
+		node.FabricManager.Answer("", node.Known(node.FabricManagerState{Installed: true, Version: known("580.159.04")}, at("/var/lib/dpkg/status"))),
+		node.NVML.Answer("", node.Known(node.NVMLState{Version: "13.580.159.04", Driver: known("580.159.04")}, node.Source{Call: "nvmlSystemGetNVMLVersion"})),
+		node.GPUInfo.Answer("0000:1b:00.0", node.Known(node.GPUState{
+			Fault: "GPU is lost", Minor: known(3), UUID: known("GPU-0"), Product: known("NVIDIA H200"), PCIID: known("10de:2335"), Subsystem: known("10de:18bf"),
+			MIG: known(false), MIGPending: known(true), Virtualization: known(node.GPUPassthrough), Persistence: known(true), ECC: known(true), ECCPending: known(false),
+			BAR1Bytes: known(uint64(1) << 38), BAR1UsedBytes: known(uint64(1) << 20), PCIeGeneration: known(5), PCIeMaxGeneration: known(6), PCIeWidth: known(8), PCIeMaxWidth: known(16),
+			ComputeMode: known(node.ComputeModeDefault), MemoryNUMANode: node.Unsupported[int]("Not Supported", node.Source{Call: "nvmlDeviceGetNumaNodeId"}),
+		}, node.Source{Call: "NVML"})),
+		node.NVLinks.Answer("0000:1b:00.0", node.Known(node.NVLinkState{Links: []node.NVLinkPort{
+			{Link: 0, State: known(node.NVLinkActive), Version: known("4.0"), SpeedMBps: known(26562), Remote: known(node.NVLinkToSwitch), RemoteAddress: known("0000:83:00.0")},
+			{Link: 1, State: known(node.NVLinkInactive)},
+		}}, node.Source{Call: "NVML"})),
+		node.P2P.Answer("", node.Known(node.P2PState{GPUs: []string{"0000:1b:00.0", "0000:43:00.0"}, Pairs: []node.P2PPair{
+			{From: "0000:1b:00.0", To: "0000:43:00.0", Read: known(node.P2POK), Write: known(node.P2PChipsetNotSupported), NVLink: known(node.P2PNotSupported), Atomics: known(node.P2PUnknown)},
+		}}, node.Source{Call: "nvmlDeviceGetP2PStatus"})),
+		node.GPUFabric.Answer("0000:1b:00.0", node.Known(node.GPUFabricState{
+			State: node.FabricCompleted, Status: node.FabricSuccess, Clique: 4026, ClusterUUID: node.NoCluster, Health: known(node.FabricHealth(0xaa)), Summary: known("healthy"),
+		}, node.Source{Call: "NVML"})),
+		node.ConfidentialComputing.Answer("", node.Known(node.ConfidentialComputingState{Environment: "production", Enabled: true, DevTools: true, MultiGPU: known("none")}, node.Source{Call: "NVML"})),
 	}
 }
 

@@ -72,13 +72,24 @@ type TopologyBridge struct {
 // TopologyPair says how far two functions are from each other.
 type TopologyPair struct {
 	A, B *TopologyPlace
-	// Relation is nvidia-smi's, NCCL the type of NCCL's path.
+	// Relation is nvidia-smi's by the PCI tree, NCCL the type of NCCL's path.
 	Relation, NCCL node.Value[node.Relation]
+	// NVLinks is how many NVLinks carry the traffic of two GPUs, nvidia-smi's NV#; 0 where a NIC is one of
+	// the two.
+	NVLinks node.Value[int]
 }
 
 // TopologyQueries are what NewTopology reads besides the inventory.
 func TopologyQueries(inv node.Inventory) []node.Query {
-	return append(linkQueries(inv), node.NUMANodes.Query(""))
+	queries := append(linkQueries(inv), node.NUMANodes.Query(""))
+	gpus, _ := inv.GPUs().Get()
+	if len(gpus) < 2 {
+		return queries
+	}
+	for _, g := range gpus {
+		queries = append(queries, node.NVLinks.Query(g.Address))
+	}
+	return append(queries, node.P2P.Query(""))
 }
 
 // NewTopology reads a topology off facts.
@@ -117,6 +128,7 @@ func NewTopology(n Node, facts node.Facts) Topology {
 		t.Bridges = append(t.Bridges, b)
 	}
 	slices.SortFunc(t.Bridges, func(a, b TopologyBridge) int { return cmp.Compare(a.Address, b.Address) })
+	gpus, _ := t.GPUs.Get()
 	devices := t.Devices()
 	places := make([]node.Place, len(devices))
 	for i, d := range devices {
@@ -125,7 +137,11 @@ func NewTopology(n Node, facts node.Facts) Topology {
 	t.Pairs = make([]TopologyPair, 0, len(devices)*max(0, len(devices)-1)/2)
 	for i := range devices {
 		for j := i + 1; j < len(devices); j++ {
-			t.Pairs = append(t.Pairs, TopologyPair{&devices[i], &devices[j], places[i].Relation(places[j]), places[i].NCCL(places[j])})
+			pair := TopologyPair{&devices[i], &devices[j], places[i].Relation(places[j]), places[i].NCCL(places[j]), node.Known(0, node.Source{})}
+			if j < len(gpus) {
+				pair.NVLinks = facts.NVLinksBetween(devices[i].Address, devices[j].Address)
+			}
+			t.Pairs = append(t.Pairs, pair)
 		}
 	}
 	return t
@@ -275,8 +291,12 @@ func (p TopologyPair) MarshalJSON() ([]byte, error) {
 		Between  [2]string         `json:"between"`
 		Relation *string           `json:"relation"`
 		NCCL     *string           `json:"nccl"`
+		NVLinks  *int              `json:"nvlinks"`
 		Unknown  map[string]string `json:"unknown,omitempty"`
-	}{[2]string{p.A.Address, p.B.Address}, orNull(word(p.Relation), "relation", unknown), orNull(word(p.NCCL), "nccl", unknown), unknown})
+	}{
+		[2]string{p.A.Address, p.B.Address}, orNull(word(p.Relation), "relation", unknown), orNull(word(p.NCCL), "nccl", unknown),
+		orNull(p.NVLinks, "nvlinks", unknown), unknown,
+	})
 }
 
 func word(v node.Value[node.Relation]) node.Value[string] {
@@ -293,7 +313,7 @@ func WriteTopologyJSON(w io.Writer, t Topology) error { return encode(w, t, "top
 // WriteTopologyJSONLine writes t on one line, for one of several nodes.
 func WriteTopologyJSONLine(w io.Writer, t Topology) error { return encode(w, t, "topo", t.Node, "") }
 
-// WriteTopology writes t for people: the matrix that nvidia-smi topo -m prints, without NVLinks, and the
+// WriteTopology writes t for people: the matrix that nvidia-smi topo -m prints, and the
 // devices. What is unknown is ?, with the reasons below. Quiet is the matrix alone; Verbose adds the bridges
 // above each device.
 func WriteTopology(w io.Writer, t Topology, style Style) error {
@@ -336,6 +356,9 @@ func (t Topology) unknown() reasons {
 	all.add(t.GPUs.Reason(), "the PCI bus")
 	for _, pair := range t.Pairs {
 		why := pair.Relation.Reason()
+		if links, _ := pair.NVLinks.Get(); links > 0 {
+			continue
+		}
 		if !slices.ContainsFunc(all, func(r reason) bool { return r.why == why }) {
 			all.add(why, "distances")
 		}
@@ -473,11 +496,8 @@ func (p *page) matrix(t Topology) {
 		if b++; b > len(devices) {
 			a, b = a+1, a+2
 		}
-		c := cell{"?", cyan}
-		if r, ok := t.Pairs[i].Relation.Get(); ok {
-			c = cell{r.String(), relationColor(r)}
-		}
-		rows[a][b], rows[b][a] = c, c
+		rows[a][b] = t.Pairs[i].cell()
+		rows[b][a] = rows[a][b]
 	}
 	rows[0] = append(heading, cell{"CPU Affinity", plain}, cell{"NUMA Affinity", plain})
 	gpus, _ := t.GPUs.Get()
@@ -487,6 +507,17 @@ func (p *page) matrix(t Topology) {
 		}
 	}
 	p.table(rows)
+}
+
+// cell is the pair's place in the matrix.
+func (p TopologyPair) cell() cell {
+	if links, _ := p.NVLinks.Get(); links > 0 {
+		return cell{fmt.Sprintf("NV%d", links), green}
+	}
+	if r, ok := p.Relation.Get(); ok {
+		return cell{r.String(), relationColor(r)}
+	}
+	return cell{"?", cyan}
 }
 
 // fact is a fact in a table.
@@ -525,13 +556,27 @@ func (p *page) legend(t Topology) {
 		{"PHB", "a PCIe host bridge: the root complex of the CPU"},
 		{"NODE", "two host bridges of one NUMA node; PHB to NCCL"},
 		{"SYS", "the interconnect between NUMA nodes"},
+		{"NV#", "that many NVLinks, straight or through NVSwitches"},
 	} {
 		p.WriteString("  " + pad(line[0], 4) + "  " + line[1] + "\n")
 	}
-	p.paragraph([]span{{plain, "  "}}, "", "NVLinks are no part of the PCI bus and not shown. NICs are counted by address.")
+	if why := t.noNVLinks(); why != "" {
+		p.paragraph([]span{{plain, "  "}}, "", printable("Whether GPUs have NVLinks between them is unknown: "+why+"."))
+	}
+	p.paragraph([]span{{plain, "  "}}, "", "NICs are counted by address.")
 	if n := t.otherwise(); n > 0 {
 		p.paragraph([]span{{plain, "  "}}, "", "To NCCL "+plural(n, "path")+" of GPUs are of another type; --json has them.")
 	}
+}
+
+// noNVLinks is why it is unknown how many NVLinks are between two of the GPUs; empty where that is known of all.
+func (t Topology) noNVLinks() string {
+	for _, pair := range t.Pairs {
+		if why := pair.NVLinks.Reason(); why != "" {
+			return why
+		}
+	}
+	return ""
 }
 
 // otherwise is how many pairs of a GPU and another device NCCL has another word for, NODE left out.
@@ -545,6 +590,9 @@ func (t Topology) otherwise() int {
 	for _, pair := range t.Pairs {
 		if !isGPU[pair.A.Address] {
 			continue // NICs do not talk to each other
+		}
+		if links, _ := pair.NVLinks.Get(); links > 0 {
+			continue
 		}
 		smi, told := pair.Relation.Get()
 		nccl, _ := pair.NCCL.Get()

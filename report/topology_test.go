@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -134,6 +135,7 @@ func sameMatrix(t *testing.T, text string, asJSON []byte) {
 		Relations []struct {
 			Between  [2]string
 			Relation *string
+			NVLinks  *int
 			Unknown  map[string]string
 		}
 	}
@@ -166,8 +168,12 @@ func sameMatrix(t *testing.T, text string, asJSON []byte) {
 		a, b, want := name[r.Between[0]], name[r.Between[1]], "?"
 		if r.Relation != nil {
 			want = *r.Relation
-		} else if r.Unknown["relation"] == "" {
-			t.Errorf("%s to %s: unknown without a reason", a, b)
+		}
+		if (r.Relation == nil) != (r.Unknown["relation"] != "") || (r.NVLinks == nil) != (r.Unknown["nvlinks"] != "") {
+			t.Errorf("%s to %s: unknown without a reason, or known with one", a, b)
+		}
+		if r.NVLinks != nil && *r.NVLinks > 0 {
+			want = fmt.Sprintf("NV%d", *r.NVLinks)
 		}
 		if printed[[2]string{a, b}] != want || printed[[2]string{b, a}] != want {
 			t.Errorf("%s to %s: %s, printed is %q and %q", a, b, want, printed[[2]string{a, b}], printed[[2]string{b, a}])
@@ -177,6 +183,37 @@ func sameMatrix(t *testing.T, text string, asJSON []byte) {
 		if printed[[2]string{n, n}] != "X" {
 			t.Errorf("%s to itself: %q", n, printed[[2]string{n, n}])
 		}
+	}
+}
+
+// Two H200 of a virtual machine, as nvidia-smi topo -m shows them: their NVSwitches and their place on the host's PCI bus
+// are hidden, their NVLinks are not.
+func TestTopologyOfH200Guest(t *testing.T) {
+	facts := recorded(t, "vm-guest-2gpu")
+	const a, b = "0000:00:06.0", "0000:00:07.0"
+	var state node.NVLinkState
+	for i := range 18 {
+		state.Links = append(state.Links, node.NVLinkPort{
+			Link: i, State: node.Known(node.NVLinkActive, node.Source{}), Remote: node.Known(node.NVLinkToSwitch, node.Source{}), RemoteAddress: node.Unknown[string](node.HiddenRemote, node.Source{}),
+		})
+	}
+	ok := node.Known(node.P2POK, node.Source{})
+	facts = facts.With(
+		node.NVLinks.Answer(a, node.Known(state, node.Source{})), node.NVLinks.Answer(b, node.Known(state, node.Source{})),
+		node.P2P.Answer("", node.Known(node.P2PState{GPUs: []string{a, b}, Pairs: []node.P2PPair{{From: a, To: b, NVLink: ok}, {From: b, To: a, NVLink: ok}}}, node.Source{})),
+	)
+	var text bytes.Buffer
+	if err := report.WriteTopology(&text, report.NewTopology(report.NodeOf(facts, ""), facts), report.Style{Quiet: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{"GPU0   X    NV18", "GPU1  NV18   X"} {
+		if !strings.Contains(text.String(), row) {
+			t.Errorf("%q is not in\n%s", row, text.String())
+		}
+	}
+	queries := report.TopologyQueries(facts.Inventory)
+	if want := []node.Query{node.Link.Query("0000:00:03.0"), node.NUMANodes.Query(""), node.NVLinks.Query(a), node.NVLinks.Query(b), node.P2P.Query("")}; !slices.Equal(queries, want) {
+		t.Errorf("%v", queries)
 	}
 }
 

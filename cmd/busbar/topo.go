@@ -20,9 +20,9 @@ func newTopo(c *console) *cobra.Command {
 		Use:   "topo",
 		Short: "Show how near GPUs and NICs are to each other",
 		Long: `Show how near GPUs and NICs are to each other on the PCI bus: the matrix that
-nvidia-smi topo -m prints, without NVLinks and without a driver, and what the NICs
-and their links are. What a virtual machine sees of the bus is its hypervisor's choice, and shown as
-unknown.
+nvidia-smi topo -m prints, and what the NICs and their links are. NVLinks are what
+the driver says; the rest needs none. What a virtual machine sees of the bus is its
+hypervisor's choice, and shown as unknown.
 
 With --svg it is a drawing of NUMA nodes, root ports, switches, GPUs and NICs.`,
 		Example: "  busbar topo\n  busbar topo --node example:hgx-h100 --svg > topo.svg",

@@ -39,7 +39,7 @@ func TestTopo(t *testing.T) {
 		{"an argument", []string{"baseline"}, plan.ExitUsage, nil, `topo takes no argument, and "baseline" is one`},
 		{"no such recording", []string{"--node", "example:nonsense"}, plan.ExitError, nil, `no built-in recording "nonsense"`},
 		{"a root directory", []string{"--root", "/"}, plan.ExitUsage, nil, "unknown flag: --root"},
-		{"several", []string{"--quiet", "--node", "example:vm-guest-2gpu", "--node", "example:epyc-pcie"}, plan.ExitOK, []string{"GPU1  ?      X    ?", "\n\n      GPU0  GPU1  GPU2  GPU3  NIC0  NIC1"}, ""},
+		{"several", []string{"--quiet", "--node", "example:vm-guest-2gpu", "--node", "example:epyc-pcie"}, plan.ExitOK, []string{"GPU1  NV18   X    ?", "\n\n      GPU0  GPU1  GPU2  GPU3  NIC0  NIC1"}, ""},
 		{"several, one unreadable", []string{"--node", "example:nonsense", "--node", "example:epyc-pcie"}, plan.ExitError, []string{"render-03"}, `no built-in recording "nonsense"`},
 		{"a drawing, and JSON into a file", []string{"--svg", "--json-into", into, "--node", "example:epyc-pcie"}, plan.ExitOK, []string{"<svg "}, ""},
 	} {

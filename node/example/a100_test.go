@@ -44,6 +44,7 @@ func hgxA100NPS4() *machine {
 	}
 	a100Bus(&m.bus)
 	m.gpuServer(a100Kernels)
+	m.gpus("570.195.03", false, a100SXM)
 	m.readRequests = map[string]int{}
 	m.netdevs = []node.Netdev{
 		{Name: "lo", Type: node.ARPHardwareLoopback, Up: true, Addresses: []string{"127.0.0.1/8", "::1/128"}},

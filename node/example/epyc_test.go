@@ -58,6 +58,12 @@ func epycPCIe() *machine {
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm")
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.numaNodes("0-95")
+	m.gpus("535.247.01", false, gpuKind{
+		product: "NVIDIA L40S", subsystem: "10de:1851", bar1GiB: 64, generation: 4, virtualization: node.GPUBareMetal, p2p: node.P2POK, nvlink: node.P2PNotSupported,
+		fabric: node.Unsupported[node.GPUFabricState]("Not Supported", node.Source{Call: "nvmlDeviceGetGpuFabricInfoV"}),
+	})
+	m.fabricManager("")
+	m.absent(peerClient)
 	m.module("rdma_cm", false, "kernel/drivers/infiniband/core/rdma_cm.ko", kernels)
 	m.noDCBXAgents()
 	m.link("0000:41:00.0", driver{"bnxt_en", "219.0.144.0/pkg 219.0.144.0"}, 10_000)

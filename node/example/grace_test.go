@@ -65,6 +65,9 @@ func gb200Tray() *machine {
 		fragments: []string{"/etc/default/grub.d/60-grace.cfg", "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT init_on_alloc=0 numa_balancing=disable\"\n"},
 	})
 	m.gpuServer(graceKernels)
+	m.gpus("570.195.03", true, gb200InRack)
+	m.fabricManager("")
+	m.absent(peerClient)
 	m.module("nvidia_peermem", false, "updates/dkms/nvidia-peermem.ko", graceKernels) // dma-buf does it
 	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n")
 	m.noUnits("nvidia-fabricmanager.service") // the NVSwitches are in trays of their own

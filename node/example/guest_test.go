@@ -62,6 +62,11 @@ func vmGuest() *machine {
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.numaNodes("0-31")
 	m.link("0000:00:03.0", driver{"virtio_net", ""}, -1)
+	m.gpus("580.159.04", true, gpuKind{
+		product: "NVIDIA H200", subsystem: "10de:18bf", bar1GiB: 256, generation: 5, virtualization: node.GPUPassthrough, links: 18, p2p: node.P2POK, nvlink: node.P2POK, fabric: registered,
+	})
+	m.fabricManager("")
+	m.absent(peerClient)
 	m.rootFileSystem("ext4")
 	return m
 }

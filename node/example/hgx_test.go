@@ -195,6 +195,9 @@ func (m *machine) gpuServer(kernels []string) {
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "PATH=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n")
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.noDCBXAgents()
+	m.gpus("570.195.03", false, h100SXM)
+	m.fabricManager("570.195.03")
+	answer(m, node.Path, peerClient, node.Known(node.PathState{Exists: true, Type: "file", Mode: "0444"}, at(peerClient)))
 	m.rootFileSystem("ext4")
 }
 
@@ -206,8 +209,10 @@ func hgxH100Drifted() *machine {
 	m.uptime = 143 * 24 * time.Hour
 	m.netdevs[5].Addresses = []string{"192.0.2.23/24"}
 
-	// One GPU fell off the bus.
+	// One GPU fell off the bus, and two NVLinks of another are down.
 	m.bus.remove("0000:bb:00.0")
+	m.gpus("570.195.03", false, h100SXM)
+	m.cut("0000:4c:00.0", 3, 5)
 
 	// Somebody reset a port and a NIC: the kernel turned redirection on again, and the NIC lost what
 	// had been set.
@@ -223,6 +228,7 @@ func hgxH100Drifted() *machine {
 
 	// The driver was upgraded; its loader's file went with the old package.
 	m.module("nvidia_peermem", false, peermemFile, hgxKernels)
+	m.absent(peerClient)
 	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n")
 
 	// A tuning package sets what another file unset, and is read later.

@@ -57,6 +57,12 @@ func rtxWorkstation() *machine {
 	m.unit("nvidia-persistenced.service", "static", "active")
 	answer(m, node.File, sink.NCCLPath, node.Known(node.FileState{}, at(sink.NCCLPath)))
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "")
+	m.gpus("570.133.20", false, gpuKind{
+		product: "NVIDIA GeForce RTX 4090", subsystem: "1043:889d", bar1GiB: 32, generation: 4, virtualization: node.GPUBareMetal, p2p: node.P2POK, nvlink: node.P2PNotSupported,
+		fabric: node.Unsupported[node.GPUFabricState]("Not Supported", node.Source{Call: "nvmlDeviceGetGpuFabricInfoV"}),
+	})
+	m.fabricManager("")
+	m.absent(peerClient)
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm")
 	m.absent("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.numaNodes("0-31")

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,6 +35,9 @@ const (
 
 // childDeadline is how long one answer of a kind may take, the child's start included.
 func childDeadline(kind string) time.Duration {
+	if whoAnswers(kind) == byNVML { // a GPU that nobody keeps awake starts first
+		return 10 * time.Second
+	}
 	switch kind {
 	case kindRDMAOfNetdev, node.RDMAPort.Name(): // read hundreds of GIDs
 		return 10 * time.Second
@@ -59,6 +63,10 @@ func asked(q node.Query) string {
 		return "the firmware of NIC " + q.Key
 	case kindNetwork:
 		return "the kernel's routing tables"
+	case node.GPUInfo.Name(), node.NVLinks.Name(), node.GPUFabric.Name():
+		return "NVML about GPU " + q.Key
+	case node.NVML.Name(), node.P2P.Name(), node.ConfidentialComputing.Name():
+		return "NVML"
 	default:
 		return "the driver of " + q.Key
 	}
@@ -84,6 +92,7 @@ func RunChild(stdin io.Reader, stdout io.Writer) int {
 	}
 	if d.root == "" {
 		d.dcb, d.ethtool, d.programs = rtnetlink{}, ethtoolIoctl{}, programDirs()
+		d.nvml = sync.OnceValues(loadNVML)
 	}
 	in := json.NewDecoder(stdin)
 	out := json.NewEncoder(stdout)
@@ -120,6 +129,18 @@ func (d drivers) ask(q node.Query) node.Value[json.RawMessage] {
 		return encodeValue(d.roce(q.Key))
 	case node.NVConfig.Name():
 		return encodeValue(d.nvConfig(q.Key))
+	case node.NVML.Name():
+		return encodeValue(d.nvmlLibrary(q.Key))
+	case node.GPUInfo.Name():
+		return encodeValue(d.gpuState(q.Key))
+	case node.NVLinks.Name():
+		return encodeValue(d.nvLinks(q.Key))
+	case node.P2P.Name():
+		return encodeValue(d.p2p(q.Key))
+	case node.GPUFabric.Name():
+		return encodeValue(d.gpuFabric(q.Key))
+	case node.ConfidentialComputing.Name():
+		return encodeValue(d.confidentialComputing(q.Key))
 	case kindLinkLayer:
 		return encodeValue(d.linkLayer(q.Key))
 	case kindPortName:
@@ -211,16 +232,28 @@ func parsePort(s string) (int, bool) {
 	return n, s != ""
 }
 
+const byNVML = "NVML"
+
+// whoAnswers is what the kinds have in common that hang together: NVML, or else nothing but the kind itself.
+func whoAnswers(kind string) string {
+	switch kind {
+	case node.NVML.Name(), node.GPUInfo.Name(), node.NVLinks.Name(), node.P2P.Name(), node.GPUFabric.Name(), node.ConfidentialComputing.Name():
+		return byNVML
+	default:
+		return kind
+	}
+}
+
 // ask puts queries to the child one after the other and answers all of them. A query that is not
-// answered by its deadline costs no more than that: the child is killed and
-// left behind, what is left of the query's kind is unknown, and other kinds go to a new child.
+// answered by its deadline costs no more than that: the child is killed and left behind, what is
+// left for who did not answer it is unknown, and other queries go to a new child.
 func (r *Reader) ask(ctx context.Context, queries []node.Query) map[node.Query]node.Value[json.RawMessage] {
 	answers := make(map[node.Query]node.Value[json.RawMessage], len(queries))
-	failed := map[string]string{} // kind to reason
+	failed := map[string]string{} // who answers to reason
 	var c *child
 	defer func() { c.abandon() }()
 	for _, q := range queries {
-		if why, ok := failed[q.Kind]; ok {
+		if why, ok := failed[whoAnswers(q.Kind)]; ok {
 			answers[q] = node.Unknown[json.RawMessage]("not asked: "+why, node.Source{})
 			continue
 		}
@@ -232,7 +265,7 @@ func (r *Reader) ask(ctx context.Context, queries []node.Query) map[node.Query]n
 			answers[q], err = c.ask(ctx, q, r.deadline(q.Kind))
 		}
 		if err != nil {
-			failed[q.Kind] = err.Error()
+			failed[whoAnswers(q.Kind)] = err.Error()
 			answers[q] = node.Unknown[json.RawMessage](err.Error(), node.Source{})
 			c.abandon()
 			c = nil

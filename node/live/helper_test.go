@@ -100,8 +100,9 @@ func unknownAs[T any](t testing.TB, v node.Value[T], why string) {
 
 // compareValues compares facts by what they say, not by where they were read.
 var compareValues = cmp.Options{
-	sameValues[string](), sameValues[bool](), sameValues[int](), sameValues[[]node.GID](), sameValues[map[string]uint32](), sameValues[map[string]int](), sameValues[uint64](), sameValues[node.TrafficClass](),
+	sameValues[string](), sameValues[bool](), sameValues[int](), sameValues[[]node.GID](), sameValues[map[string]uint32](), sameValues[map[string]int](), sameValues[node.TrafficClass](),
 	sameValues[ethtool.Pause](), sameValues[dcbnl.Priorities](), sameValues[dcbnl.DCBX](), sameValues[dcbnl.PFC](), sameValues[dcbnl.ETS](), sameValues[[]dcbnl.App](),
+	sameValues[uint64](), sameValues[map[string]string](), sameValues[node.FabricHealth](),
 	sameValues[dcbnl.TrustOrder](), sameValues[dcbnl.Buffer](), sameValues[dcbnl.MaxRate](),
 }
 

@@ -22,6 +22,8 @@ type drivers struct {
 	ethtool ethtool.Conn
 	// programs are the directories of programs that ask devices; none for a directory tree.
 	programs []string
+	// nvml loads NVIDIA's library once; nil for a directory tree.
+	nvml func() (nvml, error)
 }
 
 const errNoAnswers = refusal("a directory tree does not answer for its drivers")

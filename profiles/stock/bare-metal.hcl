@@ -54,6 +54,15 @@ check "pcie_link" "gpus_and_nics" {
   severity = "warn"
 }
 
+# Links that are down take nothing but bandwidth. Models that busbar does not know are not judged.
+check "nvlink" "all" {}
+
+# Where the driver refuses, NCCL copies through host memory. A warning: some chipsets and GPUs cannot,
+# which is no fault.
+check "p2p" "all" {
+  severity = "warn"
+}
+
 # With the default of 512 bytes a NIC of 400 Gb/s waits for memory. It is lost whenever the NIC is
 # reset (nic-configuration-operator of NVIDIA sets the same).
 pcie_device "rails" {

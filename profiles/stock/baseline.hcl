@@ -6,6 +6,10 @@ profile {
 
 check "gpus" "all" {} # a GPU that is off the PCI bus fails no command, there is just one less
 
+# A driver that was upgraded and not loaded anew, or that nouveau kept out, or a fabric manager of another
+# version: each ends CUDA, and says so only to who starts a job.
+check "driver" "all" {}
+
 # The driver's control node: without it nothing can talk to a GPU.
 check "device_nodes" "driver" {
   paths = ["/dev/nvidiactl"]

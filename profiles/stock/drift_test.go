@@ -55,6 +55,15 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.RoCE.Name():             unknownOf(node.RoCE),
 	node.PCIRegisters.Name():     unknownOf(node.PCIRegisters),
 	node.PCILink.Name():          unknownOf(node.PCILink),
+
+	node.NVIDIADriver.Name():          unknownOf(node.NVIDIADriver),
+	node.NVML.Name():                  unknownOf(node.NVML),
+	node.FabricManager.Name():         unknownOf(node.FabricManager),
+	node.GPUInfo.Name():               unknownOf(node.GPUInfo),
+	node.NVLinks.Name():               unknownOf(node.NVLinks),
+	node.P2P.Name():                   unknownOf(node.P2P),
+	node.GPUFabric.Name():             unknownOf(node.GPUFabric),
+	node.ConfidentialComputing.Name(): unknownOf(node.ConfidentialComputing),
 }
 
 // forget makes the answer to q unknown.

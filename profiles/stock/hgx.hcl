@@ -5,10 +5,22 @@ profile {
   extends     = ["bare-metal"]
 }
 
-# Seven GPUs still run: jobs that ask for eight wait, others lose a rail.
+# Seven GPUs still run: jobs that ask for eight wait, others lose a rail. One that differs, or is
+# divided, has no part in what the others do.
 check "gpus" "all" {
-  count = 8
+  count   = 8
+  uniform = true
+  mig     = false
 }
+
+# All GPUs of such a board reach each other over NVLink.
+check "p2p" "all" {
+  nvlink   = true
+  severity = "error"
+}
+
+# Before a GPU is registered with its NVSwitches CUDA answers 802, "system not yet initialized".
+check "fabric" "all" {}
 
 # These boards have no slot that is wired for less than it says.
 check "pcie_link" "gpus_and_nics" {
@@ -42,6 +54,10 @@ kernel_module "mlx5_ib" {
 kernel_module "nvidia_peermem" {
   state = "loaded"
 }
+
+# Loaded is not registered: a restart of the RDMA stack leaves the module behind without its client,
+# and a job's registering of GPU memory fails. The open driver with dma-buf is as good.
+check "gpudirect_rdma" "all" {}
 
 # Its predecessor registers under the same name in ib_core; whichever comes second fails.
 kernel_module "nv_peer_mem" {

@@ -313,7 +313,9 @@ func TestExamples(t *testing.T) {
 			`unknown warn sysctl["kernel.numa_balancing"] sysctl.running`,
 		}},
 		{recording: "hgx-h100-drifted", profile: "hgx-h100-roce", exit: plan.ExitDrift, notOK: []string{
+			"drift error check.gpudirect_rdma.all gpudirect_rdma.path",
 			"drift error check.gpus.all gpus.count",
+			"drift error check.nvlink.all nvlink.links",
 			"drift error iommu boot_args.next_boot",
 			"drift warn iommu iommu.no_op",
 			"drift error iommu iommu.translated",

@@ -1,0 +1,260 @@
+package checks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// Driver is check "driver": the NVIDIA driver that runs, and whether what belongs to it is of its version.
+type Driver struct{}
+
+// Spec of check "driver".
+func (Driver) Spec() plan.Spec {
+	return plan.Spec{
+		Name: "driver", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
+		Doc: "The NVIDIA driver that is loaded: it has all GPUs, and its library and the fabric manager are of its version.",
+		Attributes: []plan.Attribute{
+			{Name: "version", Type: cty.String, Example: `"580.95.05"`, Doc: "The version that it must have. Left out, any."},
+			{Name: "min_version", Type: cty.String, Example: `"570"`, Doc: "The version that it must have at least. Left out, any."},
+			{Name: "open", Type: cty.Bool, Example: "true", Doc: "Whether its kernel modules must be the open ones, or must not. Left out, either."},
+			{Name: "parameters", Type: cty.Map(cty.String), Example: `{ NvLinkDisable = "0" }`, Doc: "Parameters in force, /proc/driver/nvidia/params, by their names there, which have no NVreg_."},
+		},
+	}
+}
+
+type driverConfig struct {
+	Version    *string           `cty:"version"`
+	MinVersion *string           `cty:"min_version"`
+	Open       *bool             `cty:"open"`
+	Parameters map[string]string `cty:"parameters"`
+}
+
+var _ plan.Validator = Driver{}
+
+// Validate finds what is no version.
+func (Driver) Validate(b plan.Block) []plan.Problem {
+	var c driverConfig
+	if err := b.Decode(&c); err != nil {
+		return problem(err)
+	}
+	var problems []plan.Problem
+	for attribute, version := range map[string]*string{"version": c.Version, "min_version": c.MinVersion} {
+		if version == nil {
+			continue
+		}
+		if _, err := versionNumbers(*version); err != nil {
+			problems = append(problems, plan.Problem{Attribute: attribute, Summary: "not a version", Detail: err.Error()})
+		}
+	}
+	for name := range c.Parameters {
+		if strings.HasPrefix(name, "NVreg_") {
+			problems = append(problems, plan.Problem{Attribute: "parameters", Summary: "not a parameter in force", Detail: fmt.Sprintf("The driver shows %s as %s.", name, strings.TrimPrefix(name, "NVreg_"))})
+		}
+	}
+	return problems
+}
+
+// Queries are the driver, its library and the fabric manager.
+func (Driver) Queries(_ plan.Block, inv node.Inventory) []node.Query {
+	if inv.RootDirectory {
+		return nil
+	}
+	return []node.Query{node.NVIDIADriver.Query(""), node.NVML.Query(""), node.FabricManager.Query("")}
+}
+
+const driverID = "driver.loaded"
+
+// Assess judges the driver, then what belongs to it.
+func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
+	var c driverConfig
+	if len(b.Withheld) > 0 || b.Decode(&c) != nil {
+		return plan.Assessment{}
+	}
+	gpus, a, ok := gpusToJudge(driverID, facts)
+	if !ok {
+		return a
+	}
+	v := node.NVIDIADriver.Get(facts, "")
+	driver, ok := v.Get()
+	if !ok {
+		f := plan.Unread(driverID, "whether the NVIDIA driver is loaded", v)
+		f.Target = "driver"
+		return plan.Assessment{Findings: []plan.Finding{f}}
+	}
+	f := plan.Finding{ID: driverID, Target: "driver", Status: plan.OK, Want: "loaded", Found: driver.Version, Source: v.Source(), Summary: "the NVIDIA driver " + driver.Version + " is loaded"}
+	if !driver.Loaded {
+		f.Status, f.Found, f.Summary = plan.Drift, "not loaded", "the NVIDIA driver is not loaded"
+		f.Fix = "install it for the running kernel and load it (modprobe nvidia); the kernel log says what it lacks"
+	}
+	a.Findings = append(append(a.Findings, f), bound(gpus, facts.Inventory)...)
+	if !driver.Loaded {
+		return a
+	}
+	for _, f := range c.judge(driver) {
+		f.Source = v.Source()
+		a.Findings = append(a.Findings, f)
+	}
+	a.Findings = append(a.Findings, library(driver, facts))
+	if f, judged := managerVersion(driver, facts); judged {
+		a.Findings = append(a.Findings, f)
+	}
+	return a
+}
+
+// bound judges whether each GPU has the driver.
+func bound(gpus []node.GPU, inv node.Inventory) []plan.Finding {
+	var findings []plan.Finding
+	for _, g := range gpus {
+		function, _ := inv.PCIFunction(g.Address)
+		f := plan.Finding{ID: "driver.bound", Target: g.Address, Want: "nvidia", Found: function.Driver, Source: inv.PCI.Source()}
+		switch {
+		case function.Driver == "nvidia":
+			continue
+		case function.IsVFIO():
+			f.Status = plan.Skipped
+			f.Summary = fmt.Sprintf("%s was handed to a guest or a program (driver %s)", name(g), function.Driver)
+		case function.Driver == "":
+			f.Status, f.Found = plan.Drift, "none"
+			f.Summary = name(g) + " has no driver"
+			f.Fix = "the kernel log says why the NVIDIA driver did not take it (lines with NVRM)"
+		default:
+			f.Status = plan.Drift
+			f.Summary = fmt.Sprintf("%s has driver %s", name(g), function.Driver)
+			f.Fix = fmt.Sprintf("keep %s away (blacklist %s in /etc/modprobe.d, and in the initramfs), and reboot", function.Driver, function.Driver)
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// judge holds the driver to what the block wants.
+func (c driverConfig) judge(driver node.NVIDIADriverState) []plan.Finding {
+	var findings []plan.Finding
+	if c.Version != nil {
+		f := plan.Finding{ID: "driver.version", Target: "version", Status: plan.OK, Want: *c.Version, Found: driver.Version, Summary: "the driver is version " + driver.Version}
+		if driver.Version != *c.Version {
+			f.Status = plan.Drift
+			f.Summary += ", wanted is " + f.Want
+			f.Fix = "install that version, with its library and fabric manager"
+		}
+		findings = append(findings, f)
+	}
+	if c.MinVersion != nil {
+		f := plan.Finding{ID: "driver.min_version", Target: "min_version", Status: plan.OK, Want: *c.MinVersion + " or newer", Found: driver.Version, Summary: "the driver is version " + driver.Version}
+		switch order, err := compareVersions(driver.Version, *c.MinVersion); {
+		case err != nil:
+			f.Status, f.Summary = plan.Undetermined, "whether the driver is new enough is unknown: "+err.Error()
+		case order < 0:
+			f.Status = plan.Drift
+			f.Summary += ", wanted is " + f.Want
+			f.Fix = "install a newer version, with its library and fabric manager"
+		}
+		findings = append(findings, f)
+	}
+	if c.Open != nil {
+		f := plan.Finding{ID: "driver.open", Target: "open", Status: plan.OK, Want: flavour(*c.Open), Found: flavour(driver.Open), Summary: "the driver's kernel modules are the " + flavour(driver.Open) + " ones"}
+		if driver.Open != *c.Open {
+			f.Status = plan.Drift
+			f.Summary += ", wanted are the " + f.Want + " ones"
+			f.Fix = "install the other flavour of the driver's kernel modules"
+			if *c.Open {
+				f.Why = "the proprietary modules do not export GPU memory as dma-buf"
+			}
+		}
+		findings = append(findings, f)
+	}
+	for _, name := range sortedKeys(c.Parameters) {
+		findings = append(findings, parameter(name, c.Parameters[name], driver.Parameters))
+	}
+	return findings
+}
+
+func flavour(open bool) string {
+	if open {
+		return "open"
+	}
+	return "proprietary"
+}
+
+// parameter judges one that is in force. A name that is misspelt in modprobe.d is ignored by the driver.
+func parameter(name, want string, all node.Value[map[string]string]) plan.Finding {
+	const id = "driver.parameter"
+	parameters, ok := all.Get()
+	if !ok {
+		f := plan.Unread(id, "parameter "+name+" of the driver", all)
+		f.Target = name
+		return f
+	}
+	have, there := parameters[name]
+	f := plan.Finding{ID: id, Target: name, Status: plan.OK, Want: want, Found: have, Running: have, Summary: fmt.Sprintf("parameter %s of the driver is %q", name, have)}
+	switch {
+	case !there:
+		f.Status, f.Found = plan.Drift, "none"
+		f.Summary = "the driver has no parameter " + name
+		f.Fix = "correct the name; what this version has stands in /proc/driver/nvidia/params"
+	case have != want:
+		f.Status = plan.Drift
+		f.Summary += fmt.Sprintf(", wanted is %q", want)
+		f.Fix = fmt.Sprintf("set NVreg_%s in /etc/modprobe.d, make the initramfs anew, and load the driver anew; the kernel log names parameters that it ignored", name)
+	}
+	return f
+}
+
+// library judges whether libnvidia-ml, and with it CUDA's libraries, are of the driver's version.
+func library(driver node.NVIDIADriverState, facts node.Facts) plan.Finding {
+	const id = "driver.library"
+	v := node.NVML.Get(facts, "")
+	state, ok := v.Get()
+	if !ok {
+		f := plan.Unread(id, "the version of the driver's library", v)
+		f.Target = "library"
+		return f
+	}
+	f := plan.Finding{ID: id, Target: "library", Status: plan.OK, Want: driver.Version, Found: state.DriverVersion(), Source: v.Source(), Summary: "the driver's library is of the driver's version"}
+	switch {
+	case state.DriverVersion() != driver.Version:
+		f.Status = plan.Drift
+		f.Summary = fmt.Sprintf("the driver is %s, its library is of %s", driver.Version, state.DriverVersion())
+		f.Why = "no new process can use a GPU: Driver/library version mismatch"
+		f.Fix = "the driver was upgraded and not loaded anew: reboot, or stop what uses GPUs and reload it"
+	case !state.Driver.IsKnown():
+		f = plan.Unread(id, "what the driver's library says of the driver", state.Driver)
+		f.Target = "library"
+	}
+	return f
+}
+
+// managerVersion judges whether the fabric manager has the driver's very version; false where none is installed.
+func managerVersion(driver node.NVIDIADriverState, facts node.Facts) (plan.Finding, bool) {
+	const id = "driver.fabric_manager"
+	v := node.FabricManager.Get(facts, "")
+	state, ok := v.Get()
+	if ok && !state.Installed {
+		return plan.Finding{}, false
+	}
+	version := state.Version
+	if !ok {
+		version = node.UnknownLike[string](v)
+	}
+	have, known := version.Get()
+	f := plan.Finding{ID: id, Target: "fabric manager", Status: plan.OK, Want: driver.Version, Found: have, Source: version.Source(), Summary: "the fabric manager is of the driver's version"}
+	switch {
+	case !known:
+		f = plan.Unread(id, "the version of the fabric manager", version)
+		f.Target = "fabric manager"
+		if !hasNVSwitch(facts.Inventory) {
+			f.Status, f.Summary = plan.Skipped, "the version of the fabric manager is unknown, and the node has no NVSwitch that would need it"
+		}
+	case have != driver.Version:
+		f.Status = plan.Drift
+		f.Summary = fmt.Sprintf("the driver is %s, the fabric manager %s", driver.Version, have)
+		f.Why = "the fabric manager ends unless it has the driver's very version"
+		f.Fix = "install nvidia-fabricmanager of version " + driver.Version + ", and hold both packages together"
+	}
+	return f, true
+}

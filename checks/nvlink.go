@@ -1,0 +1,183 @@
+package checks
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"busbar/node"
+	"busbar/plan"
+)
+
+// NVLink is check "nvlink": whether the NVLinks of GPUs are active, and as fast as their model's.
+type NVLink struct{}
+
+// Spec of check "nvlink".
+func (NVLink) Spec() plan.Spec {
+	none, most := int64(0), int64(36)
+	return plan.Spec{
+		Name: "nvlink", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
+		Doc: "The NVLinks of each GPU: how many are active, and how fast those are.",
+		Attributes: []plan.Attribute{
+			{Name: "links", Type: cty.Number, Min: &none, Max: &most, Example: "18", Doc: "How many links of each GPU must be active. Left out, what is normal for its model: on a card that takes a bridge all that the bridge uses, or none."},
+		},
+	}
+}
+
+type nvlinkConfig struct {
+	Links *int `cty:"links"`
+}
+
+// Queries are the links of each GPU, and the driver's parameters, which can turn them off.
+func (NVLink) Queries(_ plan.Block, inv node.Inventory) []node.Query {
+	queries := eachGPU(inv, node.NVLinks)
+	if len(queries) > 0 {
+		queries = append(queries, node.NVIDIADriver.Query(""))
+	}
+	return queries
+}
+
+const (
+	linksID     = "nvlink.links"
+	linkSpeedID = "nvlink.speed"
+)
+
+// Assess counts the active links of each GPU.
+func (NVLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
+	var c nvlinkConfig
+	if len(b.Withheld) > 0 || b.Decode(&c) != nil {
+		return plan.Assessment{}
+	}
+	gpus, a, ok := gpusToJudge(linksID, facts)
+	if !ok {
+		return a
+	}
+	if len(gpus) == 1 && c.Links == nil {
+		return skippedGPUs(linksID, "there is one GPU, which has no peer: say in links how many NVLinks it must have all the same")
+	}
+	driver, _ := node.NVIDIADriver.Get(facts, "").Get()
+	parameters, _ := driver.Parameters.Get()
+	for _, g := range gpus {
+		v := node.NVLinks.Get(facts, g.Address)
+		state, ok := v.Get()
+		active := state.Active()
+		if !ok && !v.IsUnsupported() {
+			active = node.UnknownLike[int](v)
+		}
+		f := c.count(g, state, active)
+		f.Source = v.Source()
+		if f.Status == plan.Drift {
+			f.Why = "what the GPU sends to others takes the links that are left, or PCIe, and no program fails"
+			f.Fix = linksFix(g, parameters, active)
+		}
+		a.Findings = append(a.Findings, f)
+		if f, judged := slowLinks(g, state); judged {
+			f.Source = v.Source()
+			a.Findings = append(a.Findings, f)
+		}
+	}
+	return a
+}
+
+// count judges how many links are active.
+func (c nvlinkConfig) count(g node.GPU, state node.NVLinkState, active node.Value[int]) plan.Finding {
+	n, ok := active.Get()
+	if !ok {
+		return unreadGPU(linksID, g.Address, "how many NVLinks are active", active)
+	}
+	f := plan.Finding{ID: linksID, Target: g.Address, Status: plan.OK, Found: strconv.Itoa(n), Running: strconv.Itoa(n)}
+	f.Summary = fmt.Sprintf("%s has %d NVLinks active", name(g), n)
+	switch n {
+	case 0:
+		f.Summary = name(g) + " has no NVLink active"
+	case 1:
+		f.Summary = name(g) + " has 1 NVLink active"
+	}
+	model, known := g.Model()
+	switch {
+	case c.Links != nil:
+		f.Want = strconv.Itoa(*c.Links)
+		if n != *c.Links {
+			f.Status = plan.Drift
+		}
+	case !known || !model.KnowsLinks():
+		f.Status = plan.Skipped
+		f.Summary += fmt.Sprintf(", and how many are normal for a %s is not known: say so in links", g.PCIID)
+	default:
+		f.Want = strconv.Itoa(model.Links)
+		if !model.NormalLinks(n) {
+			f.Status = plan.Drift
+		}
+	}
+	if f.Status == plan.Drift {
+		f.Summary += ", wanted is " + f.Want + inactive(state)
+	}
+	return f
+}
+
+// inactive names the links that are not active.
+func inactive(state node.NVLinkState) string {
+	var numbers []string
+	for _, l := range state.Links {
+		if s, ok := l.State.Get(); ok && s != node.NVLinkActive {
+			numbers = append(numbers, strconv.Itoa(l.Link))
+		}
+	}
+	switch len(numbers) {
+	case 0, len(state.Links):
+		return ""
+	case 1:
+		return ": link " + numbers[0] + " is not"
+	default:
+		return ": links " + enumerate(numbers) + " are not"
+	}
+}
+
+// linksFix says what to do about links that are not active.
+func linksFix(g node.GPU, parameters map[string]string, active node.Value[int]) string {
+	model, _ := g.Model()
+	n, _ := active.Get()
+	switch {
+	case parameters["NvLinkDisable"] == "1":
+		return "the driver was loaded with NVreg_NvLinkDisable=1: take it out of /etc/modprobe.d and of the command line, and load the driver anew"
+	case n == 0 && model.Peers == node.NVLinkBridge:
+		return "put the bridge between the cards, or reseat it; look for Xid 74 in the kernel log"
+	case n == 0:
+		return "look whether the fabric manager runs and what its log says (/var/log/fabricmanager.log), and for Xid 74 and SXid in the kernel log; then reset the GPUs (nvidia-smi -r)"
+	default:
+		return "look for Xid 74, Xid 144 to 150 and SXid in the kernel log; reset the GPUs (nvidia-smi -r); links that stay away are the vendor's to repair"
+	}
+}
+
+// slowLinks judges the slowest of the active links; false where there is none, or what its model can is not known.
+func slowLinks(g node.GPU, state node.NVLinkState) (plan.Finding, bool) {
+	model, _ := g.Model()
+	slowest, number := 0, 0
+	for _, l := range state.Links {
+		if s, _ := l.State.Get(); s != node.NVLinkActive || model.SpeedMBps == 0 {
+			continue
+		}
+		speed, ok := l.SpeedMBps.Get()
+		if !ok {
+			return unreadGPU(linkSpeedID, g.Address, fmt.Sprintf("the speed of NVLink %d", l.Link), l.SpeedMBps), true
+		}
+		if slowest == 0 || speed < slowest {
+			slowest, number = speed, l.Link
+		}
+	}
+	if slowest == 0 {
+		return plan.Finding{}, false
+	}
+	f := plan.Finding{ID: linkSpeedID, Target: g.Address, Status: plan.OK, Want: "at least " + gigabytes(model.SpeedMBps), Found: gigabytes(slowest)}
+	f.Summary = fmt.Sprintf("the active NVLinks of %s run at %s or more", name(g), f.Found)
+	if slowest < model.SpeedMBps {
+		f.Status = plan.Drift
+		f.Summary = fmt.Sprintf("NVLink %d of %s runs at %s, NVLink %d has %s", number, name(g), f.Found, model.Generation, gigabytes(model.SpeedMBps))
+		f.Fix = "look for NVreg_RmNvlinkBandwidth in /etc/modprobe.d, which saves power at the cost of speed, and for Xid 74 in the kernel log"
+	}
+	return f, true
+}
+
+// gigabytes writes MB/s as GB/s, as nvidia-smi nvlink -s does.
+func gigabytes(mbps int) string { return fmt.Sprintf("%d.%03d GB/s", mbps/1000, mbps%1000) }

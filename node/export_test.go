@@ -1,0 +1,4 @@
+package node
+
+// GPUModels are all models.
+var GPUModels = gpuModels
