@@ -106,6 +106,9 @@ func (k access) judge(gpus []node.GPU, state node.P2PState, facts node.Facts) []
 				unread[why] = append(unread[why], d)
 			case !known:
 				unread[v.Reason()] = append(unread[v.Reason()], d)
+			case status == node.P2PUnknown:
+				const why = "the driver does not know it (U)"
+				unread[why] = append(unread[why], d)
 			case status != node.P2POK:
 				refused[status] = append(refused[status], d)
 			}
