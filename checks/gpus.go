@@ -262,6 +262,8 @@ func (c gpusConfig) divided(gpus []node.GPU, states []node.Value[node.GPUState])
 			f.Status, f.Found = plan.Drift, f.Found+", "+enablement(pending)+" after a reset"
 			f.Summary = fmt.Sprintf("MIG is %s on %s, and will be %s after the next reset", enablement(is), name(gpus[i]), enablement(pending))
 			f.Fix = fmt.Sprintf("nvidia-smi -i %s -mig %d", gpus[i].Address, map[bool]int{true: 1}[*c.MIG])
+		case !told && !next.IsUnsupported():
+			f = unreadGPU(id, gpus[i].Address, "MIG after the next reset", next)
 		default:
 			f.Summary = fmt.Sprintf("MIG is %s on %s", f.Found, name(gpus[i]))
 		}
