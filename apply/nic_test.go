@@ -266,7 +266,6 @@ func TestPortsAreSet(t *testing.T) {
 	}
 }
 
-// The kernel's own driver keeps how notification is sent in debugfs.
 // What is renamed, protected or gone while apply asks is not what was approved.
 func TestPortsThatChangeMeanwhile(t *testing.T) {
 	netdevs := func(inv *node.Inventory, a, b string) {
@@ -328,6 +327,7 @@ func TestPortsThatChangeMeanwhile(t *testing.T) {
 	}
 }
 
+// The kernel's own driver keeps how notification is sent in debugfs.
 func TestCNPWithoutVendorFiles(t *testing.T) {
 	m := newMachine(t)
 	for _, name := range []string{"np_cnp_dscp", "np_cnp_prio"} {
