@@ -156,10 +156,10 @@ func (g *guest) isLossless(r rail, ofed bool) {
 	g.t.Helper()
 	name := g.netdevOf(r)
 	for command, want := range map[string]string{
-		"dcb pfc show dev %s prio-pfc":                          "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off",
+		"dcb pfc show dev %s prio-pfc":                             "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off",
 		"dcb -N app show dev %s dscp-prio | grep -o '26:3\\|48:6'": "26:3\n48:6",
-		"cat /sys/class/net/%s/mtu":                             "9000",
-		"ethtool -a %s | grep -c 'X:.*off'":                     "2",
+		"cat /sys/class/net/%s/mtu":                                "9000",
+		"ethtool -a %s | grep -c 'X:.*off'":                        "2",
 	} {
 		g.is(want, fmt.Sprintf(command, name))
 	}
