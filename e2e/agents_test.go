@@ -49,7 +49,8 @@ roce "rail" {
 	}
 	states("enabled active")
 
-	g.sh("systemctl stop fcoe && dcb pfc set dev " + r.netdev + " prio-pfc all:off")
+	g.sh("systemctl stop fcoe")
+	g.dcb("pfc", "set", "dev", r.netdev, "prio-pfc", "all:off")
 	d := g.busbar(2, "plan")
 	if f := d.has("drift", "roce.agent"); !strings.Contains(f.Summary, "lldpad.service is enabled, active: it sets DCB of ports as it negotiates with the switch") {
 		t.Error(f.Summary)

@@ -157,9 +157,13 @@ roce "rails" {
   lossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }
   mtu      = 9000
 }
+
+nccl {
+  settings = { NCCL_IB_TC = 104 }
+}
 `)
 	for _, args := range [][]string{{"plan"}, {"apply", "--yes"}} {
-		d := g.busbar(2, args...)
+		d = g.busbar(2, args...)
 		d.noStep()
 		for _, id := range []string{"roce.pfc", "roce.mtu", "roce.tos"} {
 			if f := d.has("drift", id); !strings.Contains(f.Fix, "is not touched: whether it is protected is unknown: "+why) {
