@@ -210,6 +210,7 @@ func inventory() node.Inventory {
 		RDMA:           known([]node.RDMADevice{{Name: "mlx5_0", PCI: "0000:1b:00.0", Ports: []node.RDMADevicePort{{Port: 1, Netdev: "eth0", LinkLayer: known("Ethernet")}}}}),
 		Routes:         known([]node.Route{{Destination: "default", Devices: []string{"eth0"}}}),
 		Protected:      known([]node.ProtectedNetdev{{Name: "eth0", Reason: "carries the default route"}}),
+		SavedProtected: known([]string{"0000:1b:00.0"}),
 		BootID:         known("5a1e"), Uptime: known(90 * time.Minute), Marker: known(node.Marker{FormatVersion: "1.0", BootID: "4b", Args: []string{"iommu=pt"}}), RootDirectory: true,
 	}
 }

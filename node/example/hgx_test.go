@@ -206,7 +206,7 @@ func (m *machine) gpuServer(kernels []string) {
 func hgxH100Drifted() *machine {
 	m := hgxH100()
 	m.hostname, m.bootID = "gpu-a07", "c2b7e6d0-9a41-4f5b-b7d3-0e9f5a1c7b22"
-	m.uptime = 143 * 24 * time.Hour
+	m.uptime, m.unsaved = 143*24*time.Hour, true
 	m.netdevs[5].Addresses = []string{"192.0.2.23/24"}
 
 	// One GPU fell off the bus, and two NVLinks of another are down.

@@ -327,6 +327,7 @@ func TestExamples(t *testing.T) {
 			"drift error nccl nccl.setting",
 			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
 			"drift error pcie_device.rails pcie_device.max_read_request",
+			"drift info protected NICs protected.saved",
 			"drift error roce.rails roce.cnp_map",
 			"drift error roce.rails roce.dscp_map",
 			"drift error roce.rails roce.mtu",
