@@ -3,6 +3,7 @@
 package modules
 
 import (
+	"busbar/modules/gpudirect"
 	"busbar/modules/iommu"
 	"busbar/modules/kernelargs"
 	"busbar/modules/kernelmodule"
@@ -21,7 +22,7 @@ import (
 // All returns every block type, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
-		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
+		gpudirect.Type{}, iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
 		pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }
