@@ -335,6 +335,13 @@ func moduleRows(c cases) []row {
 			blocks: `kernel_module "nvidia" { options = { NVreg_RegistryDwords = "\"ForceP2P=17;RMForceP2PType=1;RMPcieP2PType=1;PeerMappingOverride=1;RMForceStaticBar1=1\"" } }`,
 		},
 		{input: dwords, condition: "another option is wanted", verdict: "FAIL", facts: plantest.Node(loaded("nvidia", false), options), blocks: `kernel_module "nvidia" { options = { NVreg_EnableResizableBar = "1" } }`, says: []string{"step write-file:/etc/modprobe.d/zz-busbar.conf"}},
+		{
+			input: "modprobe-nvreg-unknown.conf", verdict: "WARN", blocks: `nvidia_driver { options = { NVreg_DynamicPowerManagement = "0x02" } }`,
+			facts: plantest.Node(plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/nvidia.conf": c.read("modprobe-nvreg-unknown.conf")}), node.NVIDIADriver.Answer("", node.Known(node.NVIDIADriverState{
+				Loaded: true, Version: "595.45.04", Open: true, Parameters: node.Known(map[string]string{"DynamicPowerManagement": "2", "InitializeSystemMemoryAllocations": "0"}, node.Source{Path: "/proc/driver/nvidia/params"}),
+			}, node.Source{Path: "/proc/driver/nvidia/version"}))),
+			says: []string{"drift warn nvidia_driver.unknown_option NVreg_UsePageAttributeTable (/etc/modprobe.d/nvidia.conf:1)", "ok nvidia_driver.option_in_force NVreg_DynamicPowerManagement"},
+		},
 		{input: "modules-peermem-ok.txt", blocks: runningOnly("nvidia-peermem", "loaded"), facts: c.procModules("modules-peermem-ok.txt", "nvidia_peermem"), verdict: "PASS"},
 		{input: "modules-peermem-missing.txt", blocks: peermem, facts: c.procModules("modules-peermem-missing.txt", "nvidia_peermem"), verdict: "FAIL", says: []string{"!drift kernel_module.running nvidia_peermem", "!drift kernel_module.boot nvidia_peermem"}},
 		{input: "modules-peermem-missing.txt", condition: "the profile uses dma-buf", facts: c.procModules("modules-peermem-missing.txt", "nvidia_peermem"), verdict: "PASS"},
@@ -475,7 +482,6 @@ func ncclRows(c cases) []row {
 // later are the inputs that need what is not read or judged yet, and why.
 var later = map[string]string{
 	"modules-no-ib-umad.txt":             "whether a board has NVLink 5 is not known yet",
-	"modprobe-nvreg-unknown.conf":        "the parameters that a driver knows are not read yet",
 	"modprobe-nouveau-not-in-initramfs/": "the initramfs is not read yet",
 	// Of nccl-oci-h100.conf the clause on PFC: a priority for traffic class 41 is the
 	// business of the block type roce.

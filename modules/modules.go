@@ -10,6 +10,7 @@ import (
 	"busbar/modules/limits"
 	"busbar/modules/link"
 	"busbar/modules/nccl"
+	"busbar/modules/nvidiadriver"
 	"busbar/modules/pcieacs"
 	"busbar/modules/pciedevice"
 	"busbar/modules/rdma"
@@ -23,6 +24,6 @@ import (
 func All() []plan.Type {
 	return []plan.Type{
 		gpudirect.Type{}, iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
-		pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
+		nvidiadriver.Type{}, pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }
