@@ -3,6 +3,7 @@
 package modules
 
 import (
+	"busbar/modules/gds"
 	"busbar/modules/gpudirect"
 	"busbar/modules/iommu"
 	"busbar/modules/kernelargs"
@@ -23,7 +24,7 @@ import (
 // All returns every block type, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
-		gpudirect.Type{}, iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
+		gds.Type{}, gpudirect.Type{}, iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
 		nvidiadriver.Type{}, pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // All returns every sink, in a fixed order.
 func All() []plan.Sink {
-	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}}
+	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}, CUFile{}}
 }
 
 // owned is a file that a sink renders as a whole.
