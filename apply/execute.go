@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,7 +70,7 @@ func (r *runner) writeFile(ctx context.Context, a plan.WriteFile, now node.Facts
 		}
 	}
 	var options []atomicfile.Option
-	if owned(a.Path) || a.Path == install.UnitPath || a.Path == install.ProfilePath {
+	if owned(a.Path) || slices.Contains([]string{install.UnitPath, install.ProfilePath, install.ModulesLoadPath}, a.Path) {
 		options = append(options, atomicfile.MkdirAll())
 	}
 	_, err := atomicfile.Write(r.Root, a.Path, []byte(a.Text), options...)

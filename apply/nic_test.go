@@ -37,6 +37,8 @@ type ports struct {
 	downs int
 	// trustFills: writing MLNX_OFED's file of the trust fills the APP table.
 	trustFills bool
+	// moved changes what the inventory says.
+	moved func(*node.Inventory)
 }
 
 const (
@@ -90,6 +92,9 @@ func (p *ports) Inventory(ctx context.Context) node.Inventory {
 	base.PCI, base.Netdevs, base.RDMA, base.Protected = inv.PCI, inv.Netdevs, inv.RDMA, node.Known([]node.ProtectedNetdev{}, node.Source{})
 	if p.protected != "" {
 		base.Protected = node.Known([]node.ProtectedNetdev{{Name: "rail0", Reason: p.protected}}, node.Source{})
+	}
+	if p.moved != nil {
+		p.moved(&base)
 	}
 	return base
 }
@@ -258,6 +263,67 @@ func TestPortsAreSet(t *testing.T) {
 	p.log = nil
 	if result := applyOn(t, p.options(settings)); len(result.Steps) != 0 || len(p.log) != 0 || result.ExitCode != 0 {
 		t.Errorf("%v %q", outcomes(result), p.log)
+	}
+}
+
+// What is renamed, protected or gone while apply asks is not what was approved.
+func TestPortsThatChangeMeanwhile(t *testing.T) {
+	netdevs := func(inv *node.Inventory, a, b string) {
+		list, _ := inv.Netdevs.Get()
+		list = slices.Clone(list)
+		for i, d := range list {
+			switch d.Name {
+			case a:
+				list[i].Name = b
+			case b:
+				list[i].Name = a
+			}
+		}
+		inv.Netdevs = node.Known(list, inv.Netdevs.Source())
+	}
+	for name, tt := range map[string]struct {
+		moved func(*node.Inventory)
+		want  string // a part of the error; empty where the run goes on
+	}{
+		"nothing":            {func(*node.Inventory) {}, ""},
+		"a device of no NIC": {func(inv *node.Inventory) { netdevs(inv, "bond1", "bond2") }, ""},
+		"renamed":            {func(inv *node.Inventory) { netdevs(inv, "rail0", "eth7") }, "the network device of NIC 0000:1a:00.0 was rail0 and is eth7"},
+		"two swap names":     {func(inv *node.Inventory) { netdevs(inv, "rail0", "rail1") }, "the network device of NIC 0000:1a:00.0 was rail0 and is rail1"},
+		"RDMA device renamed": {func(inv *node.Inventory) {
+			devices, _ := inv.RDMA.Get()
+			devices = slices.Clone(devices)
+			devices[0].Name = "rocep26s0"
+			inv.RDMA = node.Known(devices, inv.RDMA.Source())
+		}, "the RDMA device of NIC 0000:1a:00.0 was mlx5_0 and is rocep26s0"},
+		"the default route moves": {func(inv *node.Inventory) {
+			inv.Protected = node.Known([]node.ProtectedNetdev{{Name: "rail1", Reason: "carries the default route"}}, node.Source{})
+		}, "whether NIC 0000:3c:00.0 is protected was false and is true"},
+		"the default route goes": {func(inv *node.Inventory) {
+			inv.Protected = node.Unknown[[]node.ProtectedNetdev]("there is no default route", node.Source{})
+		}, "is protected was false and is unknown"},
+		"gone": {func(inv *node.Inventory) {
+			functions, _ := inv.PCI.Get()
+			inv.PCI = node.Known(slices.DeleteFunc(slices.Clone(functions), func(p node.PCIFunction) bool { return p.Address == plantest.Rail }), inv.PCI.Source())
+		}, "NIC 0000:1a:00.0 is gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPorts(t)
+			o := p.options(setting(plan.SetPFC{NICPort: plan.NICPort{NIC: plantest.Rail}, Enabled: 8}))
+			o.Approve = func(plan.Plan) (bool, error) {
+				p.moved = tt.moved
+				return true, nil
+			}
+			result, err := run(t.Context(), o, true)
+			if tt.want == "" {
+				if err != nil || result.ExitCode != plan.ExitOK {
+					t.Errorf("exit code %d, error %v", result.ExitCode, err)
+				}
+				return
+			}
+			if !errors.Is(err, ErrChanged) || !strings.Contains(fmt.Sprint(err), tt.want) || result.ExitCode != plan.ExitStale || len(p.log) > 0 {
+				t.Errorf("exit code %d, error %v, the driver was told %q", result.ExitCode, err, p.log)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ var (
 	ErrNeedsRoot = errors.New("changing a node needs root")
 	// ErrDeclined: Approve said no, or its context was cancelled with this cause.
 	ErrDeclined = errors.New("declined, nothing was changed")
+	// ErrChanged: while Approve asked, a NIC got other names or protection than the plan was made for.
+	ErrChanged = errors.New("the node has changed since the plan was shown, nothing was changed; run apply again")
 	// ErrInterrupted: the context ended before the first step.
 	ErrInterrupted = errors.New("interrupted, nothing was changed")
 	// ErrTimeout: the context ended before the first step with this cause.
@@ -164,6 +167,8 @@ func exitCode(err error) int {
 		return plan.ExitLocked
 	case errors.Is(err, ErrNeedsRoot):
 		return plan.ExitNeedsRoot
+	case errors.Is(err, ErrChanged):
+		return plan.ExitStale
 	case errors.Is(err, ErrInterrupted), errors.Is(err, ErrTimeout):
 		return plan.ExitPartial
 	default:
@@ -210,7 +215,7 @@ func (r *runner) run(ctx context.Context) error {
 		r.result.ExitCode = r.verdict()
 		return nil
 	}
-	if err := r.ask(ctx, planned.Plan); err != nil {
+	if err := r.ask(ctx, planned); err != nil {
 		return err
 	}
 	r.envelope = envelopeOf(planned.Plan)
@@ -226,14 +231,14 @@ func (r *runner) run(ctx context.Context) error {
 }
 
 // ask waits for the approval, but not longer than for ctx: a terminal that is being
-// read does not notice a signal.
-func (r *runner) ask(ctx context.Context, p plan.Plan) error {
+// read does not notice a signal. Meanwhile the node does not stand still.
+func (r *runner) ask(ctx context.Context, p Planned) error {
 	if r.Approve == nil {
 		return nil
 	}
 	answer := make(chan error, 1)
 	go func() {
-		ok, err := r.Approve(p)
+		ok, err := r.Approve(p.Plan)
 		if err == nil && !ok {
 			err = ErrDeclined
 		}
@@ -241,13 +246,52 @@ func (r *runner) ask(ctx context.Context, p plan.Plan) error {
 	}()
 	select {
 	case err := <-answer:
-		return err
+		if err != nil {
+			return err
+		}
+		return sameNICs(p.Facts.Inventory, r.Reader.Inventory(ctx))
 	case <-ctx.Done():
 		if cause := context.Cause(ctx); errors.Is(cause, ErrDeclined) {
 			return cause
 		}
 		return interrupted(ctx)
 	}
+}
+
+// sameNICs refuses to go on when NICs are not those of the plan: names of devices stand in files that it writes, and
+// whether a NIC is protected hangs on the routes.
+func sameNICs(planned, now node.Inventory) error {
+	nics, _ := planned.NICs().Get()
+	for _, before := range nics {
+		key := before.String()
+		after, ok := now.PortOf(key)
+		if !ok {
+			return fmt.Errorf("%w: NIC %s is gone", ErrChanged, key)
+		}
+		if err := cmp.Or(
+			sameValue("the network device of NIC "+key, before.Netdev, after.Netdev),
+			sameValue("the RDMA device of NIC "+key, before.RDMA, after.RDMA),
+			sameValue("whether NIC "+key+" is protected", before.Protected, after.Protected),
+		); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameValue[T any](what string, planned, now node.Value[T]) error {
+	before, after := wordOf(planned), wordOf(now)
+	if before == after {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was %s and is %s", ErrChanged, what, before, after)
+}
+
+func wordOf[T any](v node.Value[T]) string {
+	if known, ok := v.Get(); ok {
+		return fmt.Sprint(known)
+	}
+	return "unknown"
 }
 
 // interrupted is why a run whose context has ended makes no step.

@@ -43,15 +43,18 @@ func (Driver) Validate(b plan.Block) []plan.Problem {
 		return problem(err)
 	}
 	var problems []plan.Problem
-	for attribute, version := range map[string]*string{"version": c.Version, "min_version": c.MinVersion} {
-		if version == nil {
+	for _, v := range []struct {
+		attribute string
+		version   *string
+	}{{"version", c.Version}, {"min_version", c.MinVersion}} {
+		if v.version == nil {
 			continue
 		}
-		if _, err := versionNumbers(*version); err != nil {
-			problems = append(problems, plan.Problem{Attribute: attribute, Summary: "not a version", Detail: err.Error()})
+		if _, err := versionNumbers(*v.version); err != nil {
+			problems = append(problems, plan.Problem{Attribute: v.attribute, Summary: "not a version", Detail: err.Error()})
 		}
 	}
-	for name := range c.Parameters {
+	for _, name := range sortedKeys(c.Parameters) {
 		if strings.HasPrefix(name, "NVreg_") {
 			problems = append(problems, plan.Problem{Attribute: "parameters", Summary: "not a parameter in force", Detail: fmt.Sprintf("The driver shows %s as %s.", name, strings.TrimPrefix(name, "NVreg_"))})
 		}

@@ -105,6 +105,26 @@ func (d document) blames(status, id, file string, line int) finding {
 	return f
 }
 
+// drifts expects that all that has drifted names one target, and these are the ids.
+func (d document) drifts(target string, ids ...string) {
+	d.guest.t.Helper()
+	var found []string
+	for _, f := range d.Findings {
+		if f.Status == "ok" || f.Status == "skipped" {
+			continue
+		}
+		if f.Status != "drift" || !strings.Contains(f.Summary, target) {
+			d.guest.t.Errorf("not a drift of %s: %s %s %s: %s", target, f.Status, f.ID, f.Address, f.Summary)
+		}
+		found = append(found, f.ID)
+	}
+	slices.Sort(ids)
+	slices.Sort(found)
+	if !slices.Equal(ids, slices.Compact(found)) {
+		d.guest.t.Errorf("drift of %s: wanted %v, got %v", target, ids, found)
+	}
+}
+
 // noStep expects a plan, or a run, without steps.
 func (d document) noStep() {
 	d.guest.t.Helper()

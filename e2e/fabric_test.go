@@ -3,9 +3,17 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"busbar/e2e/kmod"
 	"busbar/node"
@@ -27,13 +35,19 @@ func recorded(t *testing.T, name string) node.Inventory {
 	return node.Recorded{Facts: facts}.Inventory(context.Background())
 }
 
-// fabric gives the guest the PCI tree of a recording.
-func (g *guest) fabric(inv node.Inventory, parameters ...string) {
-	g.t.Helper()
+// tableOf is the table of a recording's PCI tree.
+func tableOf(t *testing.T, inv node.Inventory) *kmod.Fabric {
+	t.Helper()
 	table, err := kmod.New(inv)
 	if err != nil {
-		g.t.Fatal(err)
+		t.Fatal(err)
 	}
+	return table
+}
+
+// fabric gives the guest the PCI tree of a table.
+func (g *guest) fabric(table *kmod.Fabric, parameters ...string) {
+	g.t.Helper()
 	g.modules("labfabric")
 	g.file("/run/fabric", table.String())
 	g.sh("modprobe labfabric table=/run/fabric " + strings.Join(parameters, " "))
@@ -59,10 +73,69 @@ func TestFabric(t *testing.T) {
 	g := micro(t, "the PCI tree of a recording, made anew in a kernel, is read as it was recorded")
 	for _, name := range example.Names() {
 		inv := recorded(t, name)
-		g.fabric(inv)
+		g.fabric(tableOf(t, inv))
 		for _, difference := range kmod.Differences(inv, g.capture().Inventory) {
 			t.Errorf("%s: %s", name, difference)
 		}
 		g.sh("modprobe -r labfabric")
+	}
+}
+
+// shifted gives addresses, DDDD:BB:DD.F, and root buses, DDDD:BB, of a recorded node those that they have in the lab.
+func shifted(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`"0000:`), []byte(`"1000:`)) }
+
+// topology is the document of busbar topo without what is not the PCI bus's: names that drivers give, CPUs, and bridges of the
+// guest itself.
+func topology(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	var d map[string]any
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	list := func(key string) []any {
+		items, ok := d[key].([]any)
+		if !ok || len(items) == 0 {
+			t.Fatalf("there are no %s: %s", key, text)
+		}
+		return items
+	}
+	for _, key := range []string{"gpus", "nics"} {
+		for _, item := range list(key) {
+			for _, drivers := range []string{"cpus", "netdev", "rdma", "link_layer", "protected", "unknown"} {
+				delete(item.(map[string]any), drivers)
+			}
+		}
+	}
+	list("relations")
+	own := func(bridge any) bool {
+		return strings.HasPrefix(bridge.(map[string]any)["address"].(string), "0000:")
+	}
+	return map[string]any{
+		"gpus": d["gpus"], "nics": d["nics"], "bridges": slices.DeleteFunc(list("bridges"), own), "relations": d["relations"], "rails": d["rails"], "gpu_paths": d["gpu_paths"],
+	}
+}
+
+// TestTopology: nodes of two shapes, one with switches and one without.
+func TestTopology(t *testing.T) {
+	g := micro(t, "busbar topo shows of a PCI tree in the kernel what it shows of the recording of which it was made: every relation, bridge, rail and path")
+	program := filepath.Join(t.TempDir(), "busbar")
+	if err := os.WriteFile(program, busbar, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hgx-h100", "epyc-pcie"} {
+		if name == "hgx-h100" {
+			g.rails()
+		} else {
+			g.noRails()
+			g.fabric(tableOf(t, recorded(t, name)))
+		}
+		outside, err := exec.CommandContext(g.ctx, program, "topo", "--json", "--node", "example:"+name).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := topology(t, shifted(outside)), topology(t, []byte(g.sh("busbar topo --json")))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-recorded +kernel):\n%s", name, diff)
+		}
 	}
 }

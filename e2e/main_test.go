@@ -65,6 +65,9 @@ type guest struct {
 	*lab.Machine
 	t   *testing.T
 	ctx context.Context
+	// manages are the network devices that have the default route, and management what is to stay of
+	// them; both empty where nothing is compared.
+	manages, management string
 }
 
 // scenario is scenarioOn the machine that most are for.

@@ -668,7 +668,11 @@ func (p AwaitedPort) missing(f node.Facts) string {
 	if p.RDMA == "" {
 		return ""
 	}
-	port, _ := node.RDMAPort.Get(f, p.RDMA).Get()
+	v := node.RDMAPort.Get(f, p.RDMA)
+	port, ok := v.Get()
+	if !ok {
+		return "with RDMA port " + p.RDMA + " unknown: " + v.Reason()
+	}
 	if state, _ := port.State.Get(); state != node.RDMAActive {
 		return "with RDMA port " + p.RDMA + " " + cmp.Or(state, "unknown")
 	}

@@ -10,6 +10,12 @@ import (
 //go:embed busbar.service
 var service string
 
+// ModulesLoad is a drop-in of systemd-modules-load.service, by which a module that hangs holds up the
+// boot for 80 s at most (systemd.service(5), TimeoutStartSec= and TimeoutStopSec=).
+//
+//go:embed modules-load.conf
+var ModulesLoad string
+
 // packaged is the program that busbar.service starts where a package brings both.
 const packaged = "/usr/bin/busbar"
 

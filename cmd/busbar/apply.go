@@ -49,8 +49,8 @@ them, because they may be waiting for busbar.
 
 Exit codes: 0 as wanted, 3 as wanted after a reboot, 2 something is not as wanted
 that no step puts right, 4 applied in part, 5 done and yet not as wanted, 6 another
-run holds the lock, 8 something that matters could not be read, 1 declined or an
-error, 64 usage, 77 needs root, 78 invalid profile.`,
+run holds the lock, 7 the node changed while apply asked, 8 something that matters
+could not be read, 1 declined or an error, 64 usage, 77 needs root, 78 invalid profile.`,
 		Example:           "  busbar apply hgx-h100-roce\n  busbar apply --yes --root /mnt/image /etc/busbar/node.hcl",
 		Args:              takes(0, 1, "PROFILE"),
 		ValidArgsFunction: t.completeProfiles,
@@ -150,17 +150,20 @@ func (c *console) apply(ctx context.Context, t *target, args []string, f applyFl
 	}
 	planner := newPlanner()
 	var planned apply.Planned
-	result, err := apply.Run(ctx, apply.Options{
+	options := apply.Options{
 		Root: t.root, Reader: reader, Observer: observer, Boot: f.boot,
 		Plan: func(ctx context.Context) (apply.Planned, error) {
 			var err error
 			planned, err = judge(ctx, c, planner, p.profile, reader, reader.Inventory(ctx))
 			return planned, err
 		},
-		Approve: func(approved plan.Plan) (bool, error) {
+	}
+	if ask != nil {
+		options.Approve = func(approved plan.Plan) (bool, error) {
 			return ask(report.NewDocument("apply", t.nodeOf(planned.Facts, ""), p.view, approved))
-		},
-	})
+		}
+	}
+	result, err := apply.Run(ctx, options)
 	if e := (*exit)(nil); errors.As(err, &e) {
 		return e // of judge
 	}
@@ -177,10 +180,10 @@ func (c *console) apply(ctx context.Context, t *target, args []string, f applyFl
 	))
 }
 
-// approval is how a plan is approved: by --yes, or by whoever sits at the terminal.
+// approval is how a plan is approved: nil by --yes, or by whoever sits at the terminal.
 func (c *console) approval(yes bool) (func(report.Document) (bool, error), error) {
 	if yes {
-		return func(report.Document) (bool, error) { return true, nil }, nil
+		return nil, nil
 	}
 	in, ok := c.in.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {

@@ -25,7 +25,7 @@ func newInstall(c *console) *cobra.Command {
 		Short: "Let this node's profile be enforced at each boot",
 		Long: `Let this node's profile be enforced at each boot: write and enable the systemd
 unit busbar.service, which runs busbar apply --boot before kubelet, containerd and
-slurmd start.
+slurmd start, and bound how long systemd waits for a module that hangs at boot (80 s).
 
 PROFILE, the name of a profile or a file, becomes /etc/busbar/node.hcl. Without it that
 file must be there; one that says something else is left alone. Nothing else of the
@@ -51,7 +51,8 @@ func newUninstall(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Undo busbar install",
-		Long: `Undo busbar install: disable and remove busbar.service, and remove
+		Long: `Undo busbar install: disable and remove busbar.service and its bound on loading
+modules, and remove
 /etc/busbar/node.hcl if install wrote it for the name of a profile and nobody has edited it
 since. What apply has set stays set.`,
 		Args: takes(0, 0, ""),
@@ -63,7 +64,7 @@ since. What apply has set stays set.`,
 			if _, err := t.reader(c); err != nil {
 				return err
 			}
-			return c.change(cmd.Context(), &t, "uninstall", install.Uninstall{UnitText: unit, Untouched: untouched}, report.Profile{})
+			return c.change(cmd.Context(), &t, "uninstall", install.Uninstall{UnitText: unit, ModulesLoadText: systemd.ModulesLoad, Untouched: untouched}, report.Profile{})
 		},
 	}
 	t.addRoot(cmd)
@@ -101,7 +102,7 @@ func (c *console) install(ctx context.Context, t *target, args []string) error {
 	if _, diags := p.profile.Evaluate(inv); diags.HasErrors() {
 		return c.diagnose(diags)
 	}
-	wanted := install.Install{UnitText: unit}
+	wanted := install.Install{UnitText: unit, ModulesLoadText: systemd.ModulesLoad}
 	switch {
 	case len(args) > 0 && isFile(name):
 		wanted.ProfileText = string(p.source)

@@ -39,7 +39,7 @@ func TestInstall(t *testing.T) {
 	busbar("install", open).want(t, plan.ExitBadProfile, "size")
 	wantSame(t, before, snapshot(t, dir, false, "/run"))
 
-	busbar("install", "baseline").want(t, plan.ExitOK, "enable busbar.service", "3 done")
+	busbar("install", "baseline").want(t, plan.ExitOK, "enable busbar.service", "4 done")
 	if text := readFile(t, at(unitPath)); !strings.Contains(text, "\nExecStart=/usr/local/bin/busbar apply --boot ") {
 		t.Errorf("the unit is %s", text)
 	}
@@ -64,9 +64,9 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	busbar("uninstall").want(t, plan.ExitOK, "3 done")
+	busbar("uninstall").want(t, plan.ExitOK, "4 done")
 	after := snapshot(t, dir, false, "/run")
-	for _, left := range []string{"/etc/busbar", "/etc/systemd", "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants"} {
+	for _, left := range []string{"/etc/busbar", "/etc/systemd", "/etc/systemd/system", "/etc/systemd/system/multi-user.target.wants", "/etc/systemd/system/systemd-modules-load.service.d"} {
 		delete(after, left) // directories stay
 	}
 	delete(before, "/etc/systemd")
@@ -93,7 +93,7 @@ func TestInstallFile(t *testing.T) {
 	if text := readFile(t, filepath.Join(dir, unitPath)); !strings.Contains(text, "\nExecStart=/usr/bin/busbar apply --boot ") {
 		t.Errorf("the unit is %s", text)
 	}
-	execute(t, here(t, "uninstall", "--root", dir)).want(t, plan.ExitOK, "2 done", "1 note", profilePath+" is the site's own and stays")
+	execute(t, here(t, "uninstall", "--root", dir)).want(t, plan.ExitOK, "3 done", "1 note", profilePath+" is the site's own and stays")
 	if text := readFile(t, filepath.Join(dir, profilePath)); text != site {
 		t.Errorf("the profile is %s", text)
 	}

@@ -18,6 +18,8 @@ const (
 	Unit        = "busbar.service"
 	UnitPath    = "/etc/systemd/system/" + Unit
 	ProfilePath = "/etc/busbar/node.hcl"
+	// ModulesLoadPath is no zz-busbar.conf: those belong to the limits of units, and plans write them.
+	ModulesLoadPath = "/etc/systemd/system/systemd-modules-load.service.d/busbar.conf"
 )
 
 // Blocks is the one block of a type.
@@ -26,10 +28,13 @@ func Blocks(t plan.Type) []plan.Block {
 	return []plan.Block{{Type: name, Address: name}}
 }
 
-// Install wants the unit written and enabled, and the profile there.
+// Install wants the unit written and enabled, and the profile and the bound on loading modules there.
 type Install struct {
 	// UnitText is the unit; a file that begins with another line is not ours.
 	UnitText string
+	// ModulesLoadText is the drop-in that bounds how long loading modules holds up the boot; one that
+	// begins with another line is not ours.
+	ModulesLoadText string
 	// ProfileText is the profile that is wanted; empty for the one that is there.
 	ProfileText string
 }
@@ -37,15 +42,20 @@ type Install struct {
 // Spec names the type.
 func (Install) Spec() plan.Spec { return plan.Spec{Name: "install", Ceiling: plan.Live} }
 
-// Queries are the unit, its files and the profile.
+// Queries are the unit, its files, the profile and the bound.
 func (Install) Queries(plan.Block, node.Inventory) []node.Query {
-	return []node.Query{node.File.Query(UnitPath), node.File.Query(ProfilePath), node.Unit.Query(Unit), node.UnitFiles.Query(Unit)}
+	return queries()
 }
 
-// Assess judges the profile and the unit.
+func queries() []node.Query {
+	return []node.Query{node.File.Query(UnitPath), node.File.Query(ProfilePath), node.File.Query(ModulesLoadPath), node.Unit.Query(Unit), node.UnitFiles.Query(Unit)}
+}
+
+// Assess judges the profile, the unit and the bound.
 func (w Install) Assess(_ plan.Block, facts node.Facts) plan.Assessment {
 	var a plan.Assessment
 	w.profile(&a, facts)
+	w.modulesLoad(&a, facts)
 	if u, _ := node.Unit.Get(facts, Unit).Get(); masked(u) || w.unit(&a, facts) {
 		enabled(&a, facts)
 	}
@@ -86,6 +96,29 @@ func (w Install) profile(a *plan.Assessment, facts node.Facts) {
 		a.Steps = append(a.Steps, plan.Step{
 			Phase: plan.PhaseFiles, Target: ProfilePath, Effect: plan.Live, Summary: "write " + ProfilePath,
 			Action: plan.WriteFile{Path: ProfilePath, Text: w.ProfileText, Computed: true},
+		})
+	}
+	a.Findings = append(a.Findings, f)
+}
+
+// modulesLoad wants the bound on loading modules.
+func (w Install) modulesLoad(a *plan.Assessment, facts node.Facts) {
+	v := node.File.Get(facts, ModulesLoadPath)
+	file, ok := v.Get()
+	f := plan.Finding{ID: "install.modules_load", Target: ModulesLoadPath, Status: plan.OK, Source: v.Source(), Effect: plan.Live}
+	switch {
+	case !ok:
+		f = plan.Unread(f.ID, ModulesLoadPath, v)
+	case file.Exists && file.Text == w.ModulesLoadText:
+		f.Summary = ModulesLoadPath + " is as this version has it"
+	case file.Exists && !Ours(file.Text, w.ModulesLoadText):
+		f.Status, f.Summary = plan.Conflict, ModulesLoadPath+" was not written by busbar"
+		f.Fix = "give it another name"
+	default:
+		f.Status, f.Fixable, f.Summary = plan.Drift, true, "a module that hangs could hold up the boot for minutes"
+		a.Steps = append(a.Steps, plan.Step{
+			Phase: plan.PhaseFiles, Target: ModulesLoadPath, Effect: plan.Live, Summary: "write " + ModulesLoadPath,
+			Action: plan.WriteFile{Path: ModulesLoadPath, Text: w.ModulesLoadText, Computed: true},
 		})
 	}
 	a.Findings = append(a.Findings, f)

@@ -12,6 +12,8 @@ import (
 type Uninstall struct {
 	// UnitText is the unit, by whose first line a file of ours is known.
 	UnitText string
+	// ModulesLoadText is the bound on loading modules, known likewise.
+	ModulesLoadText string
 	// Untouched tells a profile that Install wrote and nobody has edited.
 	Untouched func(profile string) bool
 }
@@ -19,16 +21,15 @@ type Uninstall struct {
 // Spec names the type.
 func (Uninstall) Spec() plan.Spec { return plan.Spec{Name: "uninstall", Ceiling: plan.Live} }
 
-// Queries are the unit, its files and the profile.
-func (Uninstall) Queries(plan.Block, node.Inventory) []node.Query {
-	return []node.Query{node.File.Query(UnitPath), node.File.Query(ProfilePath), node.Unit.Query(Unit), node.UnitFiles.Query(Unit)}
-}
+// Queries are those of Install.
+func (Uninstall) Queries(plan.Block, node.Inventory) []node.Query { return queries() }
 
-// Assess judges the unit and the profile.
+// Assess judges the unit, the bound and the profile.
 func (w Uninstall) Assess(_ plan.Block, facts node.Facts) plan.Assessment {
 	var a plan.Assessment
 	disabled(&a, facts)
 	w.removed(&a, facts, "uninstall.unit", UnitPath, "was not written by busbar", func(text string) bool { return Ours(text, w.UnitText) })
+	w.removed(&a, facts, "uninstall.modules_load", ModulesLoadPath, "was not written by busbar", func(text string) bool { return Ours(text, w.ModulesLoadText) })
 	w.removed(&a, facts, "uninstall.profile", ProfilePath, "is the site's own", w.Untouched)
 	return a
 }

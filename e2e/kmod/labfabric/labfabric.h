@@ -71,6 +71,7 @@ struct lab_function {
 	u8 bus, devfn;
 	u16 exp, acs, ats;		/* offsets of its capabilities, 0 without */
 	u16 devctl, acsctl, atsctl;	/* as the table has them */
+	bool dead;			/* does not answer */
 	u8 cfg[PCI_CFG_SPACE_EXP_SIZE];
 	u8 writable[PCI_CFG_SPACE_EXP_SIZE];
 	struct lab_port ports[LAB_MAX_PORTS];	/* those with a name exist */
@@ -116,6 +117,7 @@ struct lab_netdev {
 extern unsigned int lab_missing, lab_unsupported;	/* bits of enum lab_feature */
 extern unsigned int lab_bounce_ms;
 extern unsigned int lab_speed;
+extern bool lab_keep;
 extern bool lab_reset_on_down;
 extern bool lab_ofed_sysfs;
 extern enum lab_dcbx lab_dcbx;
@@ -138,8 +140,9 @@ struct lab_root *lab_add_root(unsigned int domain, unsigned int first,
 int lab_add_function(const struct lab_line *line);
 void lab_forget(void);
 
-int lab_scan(bool keep);
+int lab_scan(void);
 void lab_unscan(void);
+int lab_set_dead(const char *address);
 struct lab_function *lab_function_of(struct pci_dev *pdev);
 
 int lab_driver_register(const char *name);

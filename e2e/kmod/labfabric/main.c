@@ -14,8 +14,8 @@ static char *table;
 module_param(table, charp, 0444);
 MODULE_PARM_DESC(table, "file that lists the functions");
 
-static bool keep = true;
-module_param(keep, bool, 0444);
+bool lab_keep = true;
+module_param_named(keep, lab_keep, bool, 0444);
 MODULE_PARM_DESC(keep, "control registers start as the table has them, not as the kernel's scan left them");
 
 static char *driver = "mlx5_core";
@@ -51,6 +51,21 @@ MODULE_PARM_DESC(reset_on_down, "a port that goes down forgets its settings");
 bool lab_ofed_sysfs;
 module_param_named(ofed, lab_ofed_sysfs, bool, 0444);
 MODULE_PARM_DESC(ofed, "ecn, qos and settings directories as MLNX_OFED has them");
+
+static int set_dead(const char *text, const struct kernel_param *kp)
+{
+	char address[sizeof("0000:00:00.0\n")];
+
+	if (strscpy(address, text, sizeof(address)) < 0)
+		return -EINVAL;
+	return lab_set_dead(strim(address));
+}
+
+static const struct kernel_param_ops dead_ops = {
+	.set = set_dead,
+};
+module_param_cb(dead, &dead_ops, NULL, 0200);
+MODULE_PARM_DESC(dead, "address of a function whose configuration space reads as all ones from now on; empty: of none");
 
 unsigned int lab_missing, lab_unsupported;
 enum lab_dcbx lab_dcbx;
@@ -119,7 +134,7 @@ static int __init labfabric_init(void)
 	err = lab_driver_register(driver);
 	if (err)
 		goto forget;
-	err = lab_scan(keep);
+	err = lab_scan();
 	if (err)
 		goto unregister;
 	return 0;

@@ -78,6 +78,16 @@ static netdev_tx_t lab_xmit(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
+/* Somebody pulls the cable, or puts it back: /sys/class/net/X/carrier. */
+static int lab_change_carrier(struct net_device *dev, bool carrier)
+{
+	if (carrier)
+		netif_carrier_on(dev);
+	else
+		netif_carrier_off(dev);
+	return 0;
+}
+
 static int lab_phys_port_name(struct net_device *dev, char *name, size_t len)
 {
 	return snprintf(name, len, "p%u", dev->dev_port) < len ? 0 : -EOPNOTSUPP;
@@ -87,6 +97,7 @@ static const struct net_device_ops lab_netdev_ops = {
 	.ndo_open = lab_open,
 	.ndo_stop = lab_stop,
 	.ndo_start_xmit = lab_xmit,
+	.ndo_change_carrier = lab_change_carrier,
 	.ndo_set_mac_address = eth_mac_addr,
 	.ndo_validate_addr = eth_validate_addr,
 	.ndo_get_phys_port_name = lab_phys_port_name,

@@ -82,7 +82,8 @@ static void set_word(struct lab_function *f, int where, u16 value)
 static void reset_function(struct lab_function *f)
 {
 	set_word(f, PCI_COMMAND, 0);
-	set_word(f, f->exp + PCI_EXP_DEVCTL, DEVCTL_RESET);
+	if (f->exp)
+		set_word(f, f->exp + PCI_EXP_DEVCTL, DEVCTL_RESET);
 	if (f->acs)
 		set_word(f, f->acs + PCI_ACS_CTRL, 0);
 	if (f->ats)
@@ -120,6 +121,10 @@ static int config_read(struct pci_bus *bus, unsigned int devfn, int where, int s
 		PCI_SET_ERROR_RESPONSE(value);
 		return PCIBIOS_DEVICE_NOT_FOUND;
 	}
+	if (READ_ONCE(f->dead)) {
+		PCI_SET_ERROR_RESPONSE(value);
+		return PCIBIOS_SUCCESSFUL;
+	}
 	*value = 0;
 	raw_spin_lock_irqsave(&config_lock, flags);
 	for (i = 0; i < size; i++)
@@ -136,6 +141,8 @@ static int config_write(struct pci_bus *bus, unsigned int devfn, int where, int 
 
 	if (!f)
 		return PCIBIOS_DEVICE_NOT_FOUND;
+	if (READ_ONCE(f->dead))
+		return PCIBIOS_SUCCESSFUL;
 	raw_spin_lock_irqsave(&config_lock, flags);
 	for (i = 0; i < size; i++) {
 		u8 mask = f->writable[where + i];
@@ -341,10 +348,9 @@ static void scan_without_function_0(struct lab_root *root)
 			pci_scan_single_device(root->bus, f->devfn);
 }
 
-static int scan_root(struct lab_root *root, bool keep)
+static int scan_root(struct lab_root *root)
 {
 	struct pci_host_bridge *bridge;
-	struct lab_function *f;
 	LIST_HEAD(resources);
 
 	pci_add_resource(&resources, &root->busn);
@@ -364,21 +370,73 @@ static int scan_root(struct lab_root *root, bool keep)
 
 	scan_without_function_0(root);
 	pci_scan_child_bus(root->bus);
-	if (keep)
-		list_for_each_entry(f, &root->functions, list)
-			keep_function(f);
 	pci_bus_add_devices(root->bus);
 	return 0;
 }
 
-int lab_scan(bool keep)
+/*
+ * A function that comes has been set up by the kernel's scan. One that was removed
+ * has no power until the next scan, and its firmware begins anew then.
+ */
+static int comes_or_goes(struct notifier_block *nb, unsigned long event, void *device)
+{
+	struct lab_function *f = lab_function_of(to_pci_dev(device));
+	int i;
+
+	if (!f)
+		return NOTIFY_DONE;
+	switch (event) {
+	case BUS_NOTIFY_ADD_DEVICE:
+		if (lab_keep)
+			keep_function(f);
+		break;
+	case BUS_NOTIFY_REMOVED_DEVICE:
+		reset_function(f);
+		for (i = 0; i < LAB_MAX_PORTS; i++)
+			lab_port_defaults(&f->ports[i]);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block comes_or_goes_block = {
+	.notifier_call = comes_or_goes,
+};
+
+/* Marks the function at an address as dead, or with an empty one revives all. */
+int lab_set_dead(const char *address)
+{
+	unsigned int domain, bus, device, function;
+	struct lab_function *f;
+	struct lab_root *root;
+
+	if (!*address) {
+		list_for_each_entry(root, &lab_roots, list)
+			list_for_each_entry(f, &root->functions, list)
+				WRITE_ONCE(f->dead, false);
+		return 0;
+	}
+	if (sscanf(address, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+		return -EINVAL;
+	root = find_root(domain, bus);
+	f = root ? find_function(root, bus, PCI_DEVFN(device, function)) : NULL;
+	if (!f)
+		return -ENODEV;
+	WRITE_ONCE(f->dead, true);
+	return 0;
+}
+
+int lab_scan(void)
 {
 	struct lab_root *root;
-	int err = 0;
+	int err;
 
+	err = bus_register_notifier(&pci_bus_type, &comes_or_goes_block);
+	if (err)
+		return err;
 	pci_lock_rescan_remove();
 	list_for_each_entry(root, &lab_roots, list) {
-		err = scan_root(root, keep);
+		err = scan_root(root);
 		if (err)
 			break;
 	}
@@ -401,4 +459,5 @@ void lab_unscan(void)
 		root->bus = NULL;
 	}
 	pci_unlock_rescan_remove();
+	bus_unregister_notifier(&pci_bus_type, &comes_or_goes_block);
 }

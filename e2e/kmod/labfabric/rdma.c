@@ -2,7 +2,8 @@
 /*
  * labrdma: what a software RDMA device (rxe, siw) lacks of a NIC's. One whose
  * netdev belongs to a PCI function gets the link `device` to that function, and
- * tc/1/traffic_class as MLNX_OFED's mlx5_ib has it. Nothing heeds the traffic class.
+ * tc/1/traffic_class as MLNX_OFED's mlx5_ib has it. Nothing heeds the traffic class,
+ * nor a link layer that was told to be InfiniBand.
  */
 #include <linux/module.h>
 #include <linux/netdevice.h>
@@ -13,6 +14,10 @@
 static bool ofed;
 module_param(ofed, bool, 0444);
 MODULE_PARM_DESC(ofed, "tc/1/traffic_class");
+
+static char *infiniband = "";
+module_param(infiniband, charp, 0444);
+MODULE_PARM_DESC(infiniband, "name of a device whose link layer is told to be InfiniBand");
 
 struct lab_rdma {
 	struct kobject *tc, *port;
@@ -58,6 +63,11 @@ static int add_traffic_class(struct ib_device *ibdev, struct lab_rdma *r)
 	r->traffic_class.store = traffic_class_store;
 	r->value = -1;
 	return sysfs_create_file(r->port, &r->traffic_class.attr);
+}
+
+static enum rdma_link_layer infiniband_layer(struct ib_device *ibdev, u32 port)
+{
+	return IB_LINK_LAYER_INFINIBAND;
 }
 
 /* The PCI function of the netdev that an RDMA device was made on, with a reference. */
@@ -112,6 +122,8 @@ static int lab_rdma_add(struct ib_device *ibdev)
 		kfree(r);
 		return err;
 	}
+	if (!strcmp(dev_name(&ibdev->dev), infiniband))
+		ibdev->ops.get_link_layer = infiniband_layer;
 	if (ofed)
 		err = add_traffic_class(ibdev, r);
 	if (err) {

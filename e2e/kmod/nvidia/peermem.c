@@ -28,8 +28,8 @@ module_param(refuse, int, 0444);
 MODULE_PARM_DESC(refuse, "error number with which loading fails");
 
 static unsigned int hang;
-module_param(hang, uint, 0444);
-MODULE_PARM_DESC(hang, "seconds that loading takes, uninterruptibly");
+module_param(hang, uint, 0644);
+MODULE_PARM_DESC(hang, "seconds that loading takes, uninterruptibly; fewer end it");
 
 static bool registers = true;
 module_param(registers, bool, 0444);
@@ -112,6 +112,7 @@ static int nv_mem_param_conf_check(const char *name, int value)
 
 static int __init nv_mem_client_init(void)
 {
+	unsigned int slept;
 	int err;
 
 	err = nv_mem_param_conf_check("peerdirect_support", peerdirect_support);
@@ -121,8 +122,8 @@ static int __init nv_mem_client_init(void)
 		return err;
 	if (!nvidia_p2p_cap_persistent_pages)
 		return -EINVAL;
-	if (hang)
-		ssleep(hang);
+	for (slept = 0; slept < READ_ONCE(hang); slept++)
+		ssleep(1);
 	if (refuse)
 		return -abs(refuse);
 	return registers ? register_client() : 0;
