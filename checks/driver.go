@@ -160,7 +160,7 @@ func (c driverConfig) judge(driver node.NVIDIADriverState) []plan.Finding {
 		findings = append(findings, f)
 	}
 	if c.Open != nil {
-		f := plan.Finding{ID: "driver.open", Target: "open", Status: plan.OK, Want: flavour(*c.Open), Found: flavour(driver.Open), Summary: "the driver's kernel modules are the " + flavour(driver.Open) + " ones"}
+		f := plan.Finding{ID: "driver.open", Target: "open", Status: plan.OK, Want: node.NVIDIADriverState{Open: *c.Open}.Flavour(), Found: driver.Flavour(), Summary: "the driver's kernel modules are the " + driver.Flavour() + " ones"}
 		if driver.Open != *c.Open {
 			f.Status = plan.Drift
 			f.Summary += ", wanted are the " + f.Want + " ones"
@@ -175,13 +175,6 @@ func (c driverConfig) judge(driver node.NVIDIADriverState) []plan.Finding {
 		findings = append(findings, parameter(name, c.Parameters[name], driver.Parameters))
 	}
 	return findings
-}
-
-func flavour(open bool) string {
-	if open {
-		return "open"
-	}
-	return "proprietary"
 }
 
 // parameter judges one that is in force. A name that is misspelt in modprobe.d is ignored by the driver.

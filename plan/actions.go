@@ -239,13 +239,21 @@ func (a LoadModule) Done(f node.Facts) (bool, string, error) {
 	return m.Loaded != a.Unload, found, nil
 }
 
-// Project loads or unloads the module in facts.
+// Project loads or unloads the module in facts. PeerMemoryModule registers as it is loaded, or is not loaded.
 func (a LoadModule) Project(f node.Facts) node.Facts {
 	v := node.Module.Get(f, a.Name)
 	m, _ := v.Get()
 	m.Loaded, m.Changing = !a.Unload, ""
 	m.RefCount, m.Holders = 0, nil
-	return f.With(node.Module.Answer(a.Name, node.Known(m, v.Source())))
+	f = f.With(node.Module.Answer(a.Name, node.Known(m, v.Source())))
+	if a.Name != PeerMemoryModule {
+		return f
+	}
+	client := node.PathState{}
+	if !a.Unload {
+		client = node.PathState{Exists: true, Type: "file", Mode: "0444"}
+	}
+	return f.With(node.Path.Answer(PeerMemoryClient, node.Known(client, node.Path.Get(f, PeerMemoryClient).Source())))
 }
 
 // SetUnit brings a systemd unit into a state. Empty fields are left alone.

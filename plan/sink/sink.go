@@ -17,7 +17,7 @@ import (
 
 // All returns every sink, in a fixed order.
 func All() []plan.Sink {
-	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}, Protected{}}
+	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}, CUFile{}, Protected{}}
 }
 
 // stateDir holds what apply leaves for later runs.
