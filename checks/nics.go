@@ -91,8 +91,8 @@ func queries(b plan.Block, inv node.Inventory, kinds ...interface{ Query(key str
 	return asked
 }
 
-// survey begins the assessment of a check: the ports that it judges, those that are not there and that there are none
-// told already.
+// survey begins the assessment of a check: the ports that it judges; those that are not there or have no driver, and that there
+// are none, told already.
 func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
 	id := b.Type + ".nics"
 	if _, withheld := b.IsWithheld("nics", ""); withheld {
@@ -111,7 +111,15 @@ func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
 			Summary: "NIC " + name + " is not on the PCI bus", Fix: "look for its slot in the BMC's log, and for the port's number in node.nics",
 		})
 	}
-	if len(ports) == 0 && len(missing) == 0 {
+	none := len(ports) == 0 && len(missing) == 0
+	ports = slices.DeleteFunc(ports, func(p port) bool {
+		why := facts.Inventory.Unbound(p.Address)
+		if why != "" {
+			a.Findings = append(a.Findings, plan.UnboundNIC(b.Type, p.NIC, why))
+		}
+		return why != ""
+	})
+	if none {
 		a.Findings = append(a.Findings, plan.Finding{
 			ID: id, Target: "nics", Status: plan.Drift, Want: "1 or more NICs", Found: "none", Source: all.Source(), Summary: "there is no NIC to judge",
 			Fix: "say in nics which NICs are meant, where none is at PXB or nearer to a GPU",

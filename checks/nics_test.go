@@ -151,6 +151,18 @@ func fill(template string, values ...string) string {
 	return strings.NewReplacer(values...).Replace(template)
 }
 
+// unbound is what a check says of two rails without a driver.
+func unbound(check string) string {
+	want := ""
+	for _, nic := range []string{"0000:14:00.0", "0000:24:00.0"} {
+		want += fmt.Sprintf("drift %s.driver %s (/sys/bus/pci/devices/%s/driver)\n", check, nic, nic)
+	}
+	if check == "rails" {
+		want += "ok rails.gpu 0000:13:00.0 (/sys)\nok rails.gpu 0000:23:00.0 (/sys)\n"
+	}
+	return want
+}
+
 // TestNICs: which NICs checks judge, and that none passes where it is unknown what they are.
 func TestNICs(t *testing.T) {
 	root, none := rails(), rails(both(func(r *rail) { r.pci = r.pci[:5] }))
@@ -162,6 +174,7 @@ func TestNICs(t *testing.T) {
 			judge(name+": nothing known", block, plantest.Node(), "unknown "+name+".nics  ()"),
 			judge(name+": in a virtual machine", block, virtual(rails()), "unknown "+name+".nics  ()", "a virtual machine (kvm)"),
 			judge(name+": a directory tree", block, root.WithInventory(inv), "skipped "+name+".nics nics ()"),
+			judge(name+": no driver on any", block, rails(both(func(r *rail) { r.netdev, r.device = node.Netdev{}, node.RDMADevice{} })), unbound(name), "NIC 0000:14:00.0 is not in use: no driver is bound to it", "drivers_probe"),
 			judge(name+": no rail", block, none, "drift "+name+".nics nics (/sys)", "there is no NIC to judge"),
 			judge(name+": a NIC that is gone", `check "`+name+`" "all" { nics = [{ address = "0000:99:00.0", port = 2 }] }`, rails(), "drift "+name+".nics 0000:99:00.0/2 (/sys)", "NIC 0000:99:00.0/2 is not on the PCI bus"),
 		})

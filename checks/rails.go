@@ -24,11 +24,12 @@ func (Rails) Queries(plan.Block, node.Inventory) []node.Query { return nil }
 
 // Assess judges each GPU and each NIC.
 func (Rails) Assess(b plan.Block, facts node.Facts) plan.Assessment {
-	ports, a := survey(b, facts)
-	for _, p := range ports {
+	driven, a := survey(b, facts)
+	for _, p := range driven {
 		a.Findings = append(a.Findings, rdmaDevice(p, facts.Inventory))
 	}
-	if len(ports) == 0 {
+	ports, _, _ := portsOf(b, facts.Inventory)
+	if _, withheld := b.IsWithheld("nics", ""); withheld || facts.Inventory.RootDirectory || len(ports) == 0 {
 		return a
 	}
 	gpus, _ := facts.Inventory.GPUs().Get() // known where NICs are

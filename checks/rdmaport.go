@@ -76,8 +76,8 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	// Decoding was tried when the block was validated.
 	_ = b.Decode(&c)
 	ports, a := survey(b, facts)
-	if c.Count != nil && len(ports) > 0 {
-		a.Findings = append(a.Findings, portCount(ports, *c.Count, facts))
+	if all, _, _ := portsOf(b, facts.Inventory); c.Count != nil && len(ports) > 0 {
+		a.Findings = append(a.Findings, portCount(all, *c.Count, facts))
 	}
 	rates := make([]node.Value[node.RDMARate], len(ports))
 	for i, p := range ports {

@@ -34,6 +34,8 @@ type Selection struct {
 	// Reason says why the selection is unknown, empty when it is known. Needs is the
 	// capability that would make it known, or empty.
 	Reason, Needs string
+	// Unsure says of which ports it is unknown whether they are protected, and why; they are not selected. It is empty when there are none.
+	Unsure string
 }
 
 // complete reports whether the selection is what the selector expects.
@@ -53,8 +55,11 @@ func (s Selection) complete() bool {
 func (s Selection) summary() string {
 	name := "selector " + s.Name + ": "
 	left := ""
+	if s.Unsure != "" {
+		left = "; " + s.Unsure
+	}
 	if n := len(s.Protected); n > 0 {
-		left = fmt.Sprintf(" (%d more protected: %s)", n, strings.Join(s.Protected, ", "))
+		left = fmt.Sprintf(" (%d more protected: %s)", n, strings.Join(s.Protected, ", ")) + left
 	}
 	switch {
 	case s.Reason != "":
@@ -69,7 +74,7 @@ func (s Selection) summary() string {
 }
 
 func (s Selection) findings() []plan.Finding {
-	if s.complete() {
+	if s.complete() && s.Unsure == "" {
 		return nil
 	}
 	want := "1 or more NICs"
@@ -87,6 +92,11 @@ func (s Selection) findings() []plan.Finding {
 	case s.Reason != "":
 		f.ID, f.Status, f.Found, f.Needs = "selector.unknown", plan.Undetermined, "", s.Needs
 		f.Fix = ""
+	case s.complete():
+		f.ID, f.Status, f.Found = "selector.unknown", plan.Undetermined, ""
+		f.Summary = "selector " + s.Name + ": " + s.Unsure
+		f.Why = "it is left out, and may be one of those that are meant"
+		f.Fix = "look why its driver shows no network device: it may be in a network namespace (ip netns)"
 	case len(s.Missing) > 0:
 		f.ID, f.Want, f.Found = "selector.include", "", ""
 		f.Fix = "look why it is not among the NICs of the node, or take it out of include"
@@ -296,15 +306,19 @@ func portsOf(list cty.Value, marks cty.ValueMarks) (ports []nicPort, unsure *unk
 	return ports, nil
 }
 
-// pick takes the ports that are not protected, each once. unsure says why that cannot be told.
+// pick takes the ports that are known not to be protected, each once. unsure says why it cannot be told which they are, where those of which
+// that is unknown decide it.
 func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown) {
+	open := map[string]bool{}
 	for _, p := range ports {
 		protected, name := p.value.GetAttr("protected"), nicName(p.value)
 		switch {
 		case !protected.IsKnown():
-			u := whyUnknown(protected)
-			u.Reason = fmt.Sprintf("whether NIC %s is protected is unknown: %s", name, u.Reason)
-			return nil, &u
+			if u := whyUnknown(protected); unsure == nil {
+				u.Reason = fmt.Sprintf("whether NIC %s is protected is unknown: %s", name, u.Reason)
+				unsure = &u
+			}
+			open[name] = true
 		case protected.True():
 			s.Protected = append(s.Protected, name)
 		case !slices.Contains(s.Addresses, name):
@@ -315,7 +329,15 @@ func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown
 	slices.Sort(s.Protected)
 	s.Protected = slices.Compact(s.Protected)
 	s.Found = len(selected)
-	return selected, nil
+	switch {
+	case unsure == nil:
+		return selected, nil
+	case s.Want < 0 && s.Found > 0, s.Found+len(open) < s.Want: // without an answer it is known what to select, or that it is too few
+		s.Unsure = unsure.Reason
+		return selected, nil
+	default:
+		return nil, unsure
+	}
 }
 
 // addProtectedRails adds the NICs that are protected and would else be among node.rails.

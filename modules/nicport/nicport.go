@@ -149,6 +149,10 @@ func Assess(b plan.Block, facts node.Facts) *Assessor {
 			a.missing(key)
 			continue
 		}
+		if why := facts.Inventory.Unbound(n.Address); why != "" {
+			a.add(plan.UnboundNIC(a.prefix, n, why))
+			continue
+		}
 		p := Port{NICPort: plan.NICPort{NIC: key, AllowProtected: allowed}, NIC: n, Name: key}
 		functions, _ := facts.Inventory.PCI.Get()
 		for _, f := range functions {
