@@ -83,6 +83,13 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	for i, p := range ports {
 		v := p.rdma(facts)
 		state, ok := v.Get()
+		if !ok && facts.Inventory.RDMA.IsKnown() && !p.RDMA.IsKnown() {
+			f := rdmaDevice(p, facts.Inventory)
+			f.ID = "rdma_port.state"
+			a.Findings = append(a.Findings, f)
+			rates[i] = node.UnknownLike[node.RDMARate](v)
+			continue
+		}
 		if !ok {
 			a.Findings = append(a.Findings, unread(p, "rdma_port.state", "the RDMA port", v))
 			rates[i] = node.UnknownLike[node.RDMARate](v)

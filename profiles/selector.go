@@ -73,6 +73,9 @@ func (s Selection) summary() string {
 	}
 }
 
+// unsureFix is what to do about Unsure.
+const unsureFix = "look why its driver shows no network device: it may be in a network namespace (ip netns)"
+
 func (s Selection) findings() []plan.Finding {
 	if s.complete() && s.Unsure == "" {
 		return nil
@@ -92,11 +95,14 @@ func (s Selection) findings() []plan.Finding {
 	case s.Reason != "":
 		f.ID, f.Status, f.Found, f.Needs = "selector.unknown", plan.Undetermined, "", s.Needs
 		f.Fix = ""
+		if s.Unsure != "" {
+			f.Fix = unsureFix
+		}
 	case s.complete():
 		f.ID, f.Status, f.Found = "selector.unknown", plan.Undetermined, ""
 		f.Summary = "selector " + s.Name + ": " + s.Unsure
 		f.Why = "it is left out, and may be one of those that are meant"
-		f.Fix = "look why its driver shows no network device: it may be in a network namespace (ip netns)"
+		f.Fix = unsureFix
 	case len(s.Missing) > 0:
 		f.ID, f.Want, f.Found = "selector.include", "", ""
 		f.Fix = "look why it is not among the NICs of the node, or take it out of include"
@@ -156,10 +162,13 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	ports = slices.DeleteFunc(ports, func(p nicPort) bool { return p.isOneOf(exclude) })
 	selected, unsure := selection.pick(ports)
 	if unsure != nil {
+		if e.inventory != nil && e.inventory.Protected.IsKnown() {
+			selection.Unsure = unsure.Reason
+		}
 		return fail(*unsure)
 	}
-	if e.inventory != nil && v.RawEquals(e.node.GetAttr("rails")) {
-		selection.addProtectedRails(*e.inventory, exclude)
+	if rails := e.node.GetAttr("rails"); e.inventory != nil && (v.RawEquals(rails) || len(ports) > 0 && among(ports, rails)) {
+		selection.addProtectedRails(*e.inventory, exclude, ports, v.RawEquals(rails))
 	}
 	selection.Missing = missing(include, exclude, all, selection)
 	e.out.Selections = append(e.out.Selections, selection)
@@ -170,6 +179,15 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 		return cty.ListValEmpty(nics.ElementType())
 	}
 	return cty.ListVal(selected)
+}
+
+// among reports whether all ports are of a list.
+func among(ports []nicPort, list cty.Value) bool {
+	list, marks := list.Unmark()
+	all, unsure := portsOf(list, marks)
+	return unsure == nil && !slices.ContainsFunc(ports, func(p nicPort) bool {
+		return !slices.ContainsFunc(all, func(o nicPort) bool { return o.address == p.address && o.number == p.number })
+	})
 }
 
 // missing says of which addresses and ports of include no NIC was selected, and why. Which NICs of a PCI id there are
@@ -340,13 +358,14 @@ func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown
 	}
 }
 
-// addProtectedRails adds the NICs that are protected and would else be among node.rails.
-func (s *Selection) addProtectedRails(inv node.Inventory, exclude []string) {
+// addProtectedRails adds the NICs that are protected and would else be among node.rails: all, or those of the models of ports.
+func (s *Selection) addProtectedRails(inv node.Inventory, exclude []string, ports []nicPort, all bool) {
 	nics, _ := inv.NICs().Get() // known where rails are
 	for _, n := range nics {
 		gpus, _ := n.GPUs.Get()
 		protected, _ := n.Protected.Get()
-		if protected && len(gpus) > 0 && !isNamed(exclude, n.Address, int64(n.Port), n.PCIID) {
+		meant := all || slices.ContainsFunc(ports, func(p nicPort) bool { return p.value.GetAttr("pci_id").AsString() == n.PCIID })
+		if protected && meant && len(gpus) > 0 && !isNamed(exclude, n.Address, int64(n.Port), n.PCIID) {
 			s.Protected = append(s.Protected, n.String())
 		}
 	}

@@ -316,6 +316,7 @@ func TestExamples(t *testing.T) {
 			"drift error check.gpudirect_rdma.all gpudirect_rdma.path",
 			"drift error check.gpus.all gpus.count",
 			"drift error check.nvlink.all nvlink.links",
+			"drift warn check.rails.all rails.hca_other",
 			"drift error iommu boot_args.next_boot",
 			"drift warn iommu iommu.no_op",
 			"drift error iommu iommu.translated",
