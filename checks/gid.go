@@ -58,6 +58,9 @@ func (GID) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		tables = append(tables, table)
 		a.Findings = append(a.Findings, table.routable(), table.stale())
 	}
+	if len(tables) > 1 {
+		a.Findings = append(a.Findings, unique(tables))
+	}
 	if _, withheld := b.IsWithheld("index", ""); !withheld && len(ports) > 0 {
 		a.Findings = append(a.Findings, chosen(b, tables, facts)...)
 	}
@@ -164,6 +167,36 @@ func (t gidTable) routable() plan.Finding {
 		address := t.addresses[own][at]
 		f.Summary += fmt.Sprintf(", although %s has address %s", own, address)
 		f.Fix = "the driver missed that the address came, or offers RoCE v1 alone: take the address away and give it again, or load the driver's RDMA module again"
+	}
+	return f
+}
+
+// unique judges whether each port has addresses of its own.
+func unique(tables []gidTable) plan.Finding {
+	f := plan.Finding{ID: "gid.unique", Target: "nics", Status: plan.OK, Want: "an address of its own on each", Source: tables[0].source, Summary: "no two ports have one address"}
+	first := map[netip.Addr]port{}
+	var twice []string
+	for _, t := range tables {
+		told := map[netip.Addr]bool{}
+		for _, g := range t.gids {
+			address := g.Address()
+			if !isRoutable(address) || told[address] {
+				continue
+			}
+			told[address] = true
+			if other, there := first[address]; there {
+				twice = append(twice, fmt.Sprintf("%s of %s and %s", address, other.name(), t.name()))
+				f.Source = t.source
+				continue
+			}
+			first[address] = t.port
+		}
+	}
+	if len(twice) > 0 {
+		f.Status, f.Found = plan.Drift, strings.Join(twice, ", ")
+		f.Summary = "two ports have one address: " + f.Found
+		f.Why = "peers reach one of them alone, and which one can change"
+		f.Fix = "give each rail its own address, in a subnet of its own"
 	}
 	return f
 }

@@ -20,7 +20,8 @@ func TestGID(t *testing.T) {
 		first    = "ok gid.routable 0000:14:00.0 (/sys)\n"
 		current  = "ok gid.stale 0000:14:00.0 (/sys)\n"
 		fine     = "ok gid.routable 0000:24:00.0 (/sys)\n"
-		fresh    = "ok gid.stale 0000:24:00.0 (/sys)\n"
+		apart    = "ok gid.unique nics (/sys)\n"
+		fresh    = "ok gid.stale 0000:24:00.0 (/sys)\n" + apart
 		routable = "2001:0db8:0000:0000:0000:0000:0000:0007"
 	)
 	gids := func(list ...node.GID) func(int, *rail) {
@@ -29,6 +30,8 @@ func TestGID(t *testing.T) {
 	linkLocal := gids(v1(0, gidMAC(2), "eth2"), v2(1, gidMAC(2), "eth2"))
 	plantest.Run(t, checks.All(), []plantest.Case{
 		judge("as wanted", all, rails(), unpinned+first+fine+current+fresh, "mlx5_1/1 (0000:14:00.0) has a routable RoCE v2 GID, index 3: RoCE v2 198.18.1.17 eth1"),
+		judge("two rails have one address", all, rails(gids(v1(2, gid4(1, 17), "eth2"), v2(3, gid4(1, 17), "eth2")), second(func(r *rail) { r.netdev.Addresses = []string{"198.18.1.17/24"} })),
+			unpinned+first+fine+current+"ok gid.stale 0000:24:00.0 (/sys)\ndrift gid.unique nics (/sys)\n", "two ports have one address: 198.18.1.17 of mlx5_1/1 (0000:14:00.0) and mlx5_2/1 (0000:24:00.0)"),
 		judge("link-local GIDs alone: the network device has no address", all, rails(linkLocal, second(func(r *rail) { r.netdev.Addresses = nil })),
 			unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current+fresh, "has no routable RoCE v2 GID\ngive eth2 the rail's address"),
 		judge("link-local GIDs alone: the driver missed the address", all, rails(linkLocal),
@@ -39,9 +42,9 @@ func TestGID(t *testing.T) {
 			unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current+fresh, "offers RoCE v1 alone"),
 		judge("an empty table", all, rails(gids()), unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current+fresh, "has no GID at all"),
 		judge("GID of an old MAC", all, rails(gids(v2(0, "fe80:0000:0000:0000:0000:00ff:fe00:0099", "eth2"), v2(1, gidMAC(2), "eth2"), v2(2, gid4(2, 17), "eth2"))),
-			unpinned+first+fine+current+"drift gid.stale 0000:24:00.0 (/sys)\n", "index 0: RoCE v2 fe80::ff:fe00:99 eth2"),
+			unpinned+first+fine+current+"drift gid.stale 0000:24:00.0 (/sys)\n"+apart, "index 0: RoCE v2 fe80::ff:fe00:99 eth2"),
 		judge("GID of an address that was changed", all, rails(second(func(r *rail) { r.netdev.Addresses = []string{"198.18.2.18/24"} })),
-			unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current+"drift gid.stale 0000:24:00.0 (/sys)\n", "although eth2 has address 198.18.2.18", "gone: index 2: IB/RoCE v1 198.18.2.17 eth2, index 3"),
+			unpinned+first+"drift gid.routable 0000:24:00.0 (/sys)\n"+current+"drift gid.stale 0000:24:00.0 (/sys)\n"+apart, "although eth2 has address 198.18.2.18", "gone: index 2: IB/RoCE v1 198.18.2.17 eth2, index 3"),
 		judge("IPv6, of a VLAN, and a default GID with the port's number", all, vlan(rails(second(func(r *rail) { r.netdev.Addresses = nil }), gids(
 			v2(0, "fe80:0000:0000:0000:0200:0000:0100:0002", "eth2"), v2(1, gidMAC(2), "eth2.7"), v2(2, routable, "eth2.7"),
 		))), "drift warn gid.address_family 0000:24:00.0 (/etc/nccl.conf)\n"+unpinned+first+fine+current+fresh, "index 2: RoCE v2 2001:db8::7 eth2.7",

@@ -116,7 +116,12 @@ func (Lossless) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	var classes []classifier
 	for _, p := range ports {
-		if layer, _ := p.LinkLayer.Get(); layer == infiniBand {
+		layer, ok := p.LinkLayer.Get()
+		switch {
+		case !ok:
+			a.Findings = append(a.Findings, unread(p, "lossless.pfc", "the link layer", p.LinkLayer))
+			continue
+		case layer == infiniBand:
 			a.Findings = append(a.Findings, wrongLayer(p, "lossless.pfc", ethernet, layer, p.LinkLayer.Source()))
 			continue
 		}

@@ -91,8 +91,8 @@ func queries(b plan.Block, inv node.Inventory, kinds ...interface{ Query(key str
 	return asked
 }
 
-// survey begins the assessment of a check: the ports that it judges, those that are not there and that there are none
-// told already.
+// survey begins the assessment of a check: the ports that it judges; those that are not there or have no driver, and that there
+// are none, told already.
 func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
 	id := b.Type + ".nics"
 	if _, withheld := b.IsWithheld("nics", ""); withheld {
@@ -111,13 +111,41 @@ func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
 			Summary: "NIC " + name + " is not on the PCI bus", Fix: "look for its slot in the BMC's log, and for the port's number in node.nics",
 		})
 	}
-	if len(ports) == 0 && len(missing) == 0 {
+	none := len(ports) == 0 && len(missing) == 0
+	ports = slices.DeleteFunc(ports, func(p port) bool {
+		why := facts.Inventory.Unbound(p.Address)
+		if why != "" {
+			a.Findings = append(a.Findings, plan.UnboundNIC(b.Type, p.NIC, why))
+		}
+		return why != ""
+	})
+	if none {
 		a.Findings = append(a.Findings, plan.Finding{
-			ID: id, Target: "nics", Status: plan.Drift, Want: "1 or more NICs", Found: "none", Source: all.Source(), Summary: "there is no NIC to judge",
-			Fix: "say in nics which NICs are meant, where none is at PXB or nearer to a GPU",
+			ID: id, Target: "nics", Status: plan.Drift, Want: "1 or more NICs", Found: "none", Source: all.Source(), Summary: "there is no NIC to judge" + elsewhere(facts.Inventory),
+			Fix: "say in nics which NICs are meant, where none is at PXB or nearer to a GPU (busbar topo shows how near each is)",
 		})
 	}
 	return ports, a
+}
+
+// elsewhere says where the NICs of a node are that has no rail.
+func elsewhere(inv node.Inventory) string {
+	nics, _ := inv.NICs().Get()
+	gpus, _ := inv.GPUs().Get()
+	tree := inv.Topology()
+	var nearest node.Relation
+	words := ""
+	for _, n := range nics {
+		if protected, _ := n.Protected.Get(); protected {
+			continue
+		}
+		for _, g := range gpus {
+			if r, ok := tree.Relation(g.Address, n.Address).Get(); ok && (nearest == 0 || r < nearest) {
+				nearest, words = r, fmt.Sprintf("; of those that are not protected %s is nearest to a GPU, %s from %s", n, r, g.Address)
+			}
+		}
+	}
+	return words
 }
 
 // portsOf are the ports that a block names, and the names of those that are on no PCI bus. all is

@@ -8,6 +8,7 @@ import (
 	"busbar/checks"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/plan/plantest"
 )
@@ -19,9 +20,11 @@ type rail struct {
 	device node.RDMADevice
 	port   node.RDMAPortState
 	link   node.LinkState
-	flow   node.FlowControlState
-	dcb    node.DCBState
-	roce   node.RoCEState
+	// slot is what the function and the port above it can do.
+	slot pciregs.Link
+	flow node.FlowControlState
+	dcb  node.DCBState
+	roce node.RoCEState
 	// unread are kinds that are not answered.
 	unread map[string]bool
 }
@@ -59,6 +62,8 @@ func healthy(i int) *rail {
 	function := func(address, parent, vendor, id, class string) node.PCIFunction {
 		return node.PCIFunction{Address: address, Vendor: vendor, Device: id, Class: class, Parent: parent}
 	}
+	nic := function(bus(4, 0), bus(2, 1), "15b3", "1021", "020000")
+	nic.Driver = "mlx5_core"
 	name := fmt.Sprintf("eth%d", i)
 	dscps := []dcbnl.App{}
 	for dscp := range uint16(64) {
@@ -68,7 +73,7 @@ func healthy(i int) *rail {
 		pci: []node.PCIFunction{
 			function(bus(0, 1), "", "8086", "352a", "060400"), function(bus(1, 0), bus(0, 1), "1000", "c030", "060400"),
 			function(bus(2, 0), bus(1, 0), "1000", "c030", "060400"), function(bus(2, 1), bus(1, 0), "1000", "c030", "060400"),
-			function(bus(3, 0), bus(2, 0), "10de", "2330", "030200"), function(bus(4, 0), bus(2, 1), "15b3", "1021", "020000"),
+			function(bus(3, 0), bus(2, 0), "10de", "2330", "030200"), nic,
 		},
 		netdev: node.Netdev{Name: name, Type: node.ARPHardwareEthernet, PCI: bus(4, 0), Port: 1, Up: true, Addresses: []string{fmt.Sprintf("198.18.%d.17/24", i), fmt.Sprintf("fe80::ff:fe00:%x/64", i)}},
 		device: node.RDMADevice{Name: fmt.Sprintf("mlx5_%d", i), PCI: bus(4, 0), Ports: []node.RDMADevicePort{{Port: 1, Netdev: name, LinkLayer: known("Ethernet")}}},
@@ -81,6 +86,7 @@ func healthy(i int) *rail {
 			Netdev: name, MAC: known(fmt.Sprintf("02:00:00:00:00:%02x", i)), MTU: known(9000), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
 			Driver: known("mlx5_core"), Firmware: known("28.39.1002 (MT_0000000838)"),
 		},
+		slot: pciregs.Link{SpeedGTs: 32, Width: 16},
 		flow: node.FlowControlState{Netdev: name, Pause: known(ethtool.Pause{}), PFCStormPrevention: known(100)},
 		dcb: node.DCBState{
 			Netdev: name, Driver: "mlx5_core", DCBX: known(dcbnl.DCBXHost | dcbnl.DCBXIEEE), PFC: known(dcbnl.PFC{Capacity: 8, Enabled: 1 << 3}),
@@ -112,6 +118,9 @@ func rails(edit ...func(i int, r *rail)) node.Facts {
 		}
 		nic := node.NIC{Address: fmt.Sprintf("0000:%x4:00.0", i)}.String()
 		answers := []node.Answer{node.Link.Answer(nic, known(r.link)), node.FlowControl.Answer(nic, known(r.flow)), node.DCB.Answer(nic, known(r.dcb)), node.RoCE.Answer(nic, known(r.roce))}
+		for _, address := range []string{nic, fmt.Sprintf("0000:%x2:01.0", i)} {
+			answers = append(answers, node.PCILink.Answer(address, known(node.PCILinkState{Max: known(r.slot)})))
+		}
 		if r.device.Name != "" {
 			devices = append(devices, r.device)
 			for _, p := range r.device.Ports {
@@ -151,19 +160,33 @@ func fill(template string, values ...string) string {
 	return strings.NewReplacer(values...).Replace(template)
 }
 
+// unbound is what a check says of two rails without a driver.
+func unbound(check string) string {
+	want := ""
+	for _, nic := range []string{"0000:14:00.0", "0000:24:00.0"} {
+		want += fmt.Sprintf("drift %s.driver %s (/sys/bus/pci/devices/%s/driver)\n", check, nic, nic)
+	}
+	if check == "rails" {
+		want += "ok rails.gpu 0000:13:00.0 (/sys)\nok rails.gpu 0000:23:00.0 (/sys)\n" + alikeModel + alikeSlot
+	}
+	return want
+}
+
 // TestNICs: which NICs checks judge, and that none passes where it is unknown what they are.
 func TestNICs(t *testing.T) {
 	root, none := rails(), rails(both(func(r *rail) { r.pci = r.pci[:5] }))
 	inv := root.Inventory
 	inv.RootDirectory = true
+	alone := map[string]string{"rails": "drift rails.gpu 0000:13:00.0 (/sys)\ndrift rails.gpu 0000:23:00.0 (/sys)\n"}
 	for _, name := range []string{"gid", "infiniband", "lossless", "mtu", "rails", "rdma_port"} {
 		block := `check "` + name + `" "all" {}`
 		plantest.Run(t, checks.All(), []plantest.Case{
 			judge(name+": nothing known", block, plantest.Node(), "unknown "+name+".nics  ()"),
 			judge(name+": in a virtual machine", block, virtual(rails()), "unknown "+name+".nics  ()", "a virtual machine (kvm)"),
 			judge(name+": a directory tree", block, root.WithInventory(inv), "skipped "+name+".nics nics ()"),
+			judge(name+": no driver on any", block, rails(both(func(r *rail) { r.netdev, r.device, r.pci[5].Driver = node.Netdev{}, node.RDMADevice{}, "" })), unbound(name), "NIC 0000:14:00.0 is not in use: no driver is bound to it", "drivers_probe"),
 			judge(name+": no rail", block, none, "drift "+name+".nics nics (/sys)", "there is no NIC to judge"),
-			judge(name+": a NIC that is gone", `check "`+name+`" "all" { nics = [{ address = "0000:99:00.0", port = 2 }] }`, rails(), "drift "+name+".nics 0000:99:00.0/2 (/sys)", "NIC 0000:99:00.0/2 is not on the PCI bus"),
+			judge(name+": a NIC that is gone", `check "`+name+`" "all" { nics = [{ address = "0000:99:00.0", port = 2 }] }`, rails(), alone[name]+"drift "+name+".nics 0000:99:00.0/2 (/sys)", "NIC 0000:99:00.0/2 is not on the PCI bus"),
 		})
 	}
 }

@@ -76,13 +76,20 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	// Decoding was tried when the block was validated.
 	_ = b.Decode(&c)
 	ports, a := survey(b, facts)
-	if c.Count != nil && len(ports) > 0 {
-		a.Findings = append(a.Findings, portCount(ports, *c.Count, facts))
+	if all, _, _ := portsOf(b, facts.Inventory); c.Count != nil && len(ports) > 0 {
+		a.Findings = append(a.Findings, portCount(all, *c.Count, facts))
 	}
 	rates := make([]node.Value[node.RDMARate], len(ports))
 	for i, p := range ports {
 		v := p.rdma(facts)
 		state, ok := v.Get()
+		if !ok && facts.Inventory.RDMA.IsKnown() && !p.RDMA.IsKnown() {
+			f := rdmaDevice(p, facts.Inventory)
+			f.ID = "rdma_port.state"
+			a.Findings = append(a.Findings, f)
+			rates[i] = node.UnknownLike[node.RDMARate](v)
+			continue
+		}
 		if !ok {
 			a.Findings = append(a.Findings, unread(p, "rdma_port.state", "the RDMA port", v))
 			rates[i] = node.UnknownLike[node.RDMARate](v)

@@ -127,8 +127,8 @@ func TestRDMAPort(t *testing.T) {
 		`),
 		judge("no RDMA device", all, rails(both(func(r *rail) { r.device = node.RDMADevice{} })), `
 			unknown rdma_port.rate nics (/sys/bus/pci/devices/0000:14:00.0)
-			unknown rdma_port.state 0000:14:00.0 (/sys/bus/pci/devices/0000:14:00.0)
-			unknown rdma_port.state 0000:24:00.0 (/sys/bus/pci/devices/0000:24:00.0)
+			drift rdma_port.state 0000:14:00.0 (/sys/bus/pci/devices/0000:14:00.0)
+			drift rdma_port.state 0000:24:00.0 (/sys/bus/pci/devices/0000:24:00.0)
 		`, "the NIC has no RDMA device"),
 		judge("unread", wanted, rails(func(i int, r *rail) {
 			if i == 1 {

@@ -68,13 +68,26 @@ func (g *guest) capture() node.Facts {
 	return facts
 }
 
+// ofTwoNodes is an inventory as the micro machine has it: its kernel knows two NUMA nodes, and a function of another has none.
+func ofTwoNodes(inv node.Inventory) node.Inventory {
+	functions, _ := inv.PCI.Get()
+	functions = slices.Clone(functions)
+	for i := range functions {
+		if functions[i].NUMANode > 1 {
+			functions[i].NUMANode = -1
+		}
+	}
+	inv.PCI = node.Known(functions, inv.PCI.Source())
+	return inv
+}
+
 // TestFabric: the kernel shows the PCI tree that a recording has, and busbar reads it so.
 func TestFabric(t *testing.T) {
 	g := micro(t, "the PCI tree of a recording, made anew in a kernel, is read as it was recorded")
 	for _, name := range example.Names() {
 		inv := recorded(t, name)
 		g.fabric(tableOf(t, inv))
-		for _, difference := range kmod.Differences(inv, g.capture().Inventory) {
+		for _, difference := range kmod.Differences(ofTwoNodes(inv), g.capture().Inventory) {
 			t.Errorf("%s: %s", name, difference)
 		}
 		g.sh("modprobe -r labfabric")

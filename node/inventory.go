@@ -281,6 +281,26 @@ type RDMADevicePort struct {
 	LinkLayer Value[string] `json:"link_layer,omitzero"`
 }
 
+// Unbound says why a NIC has neither network nor RDMA devices: no driver is bound to the PCI function, or one of VFIO. It is empty for
+// others, and where that is unknown.
+func (inv Inventory) Unbound(address string) string {
+	f, ok := inv.PCIFunction(address)
+	netdevs, told := inv.Netdevs.Get()
+	devices, both := inv.RDMA.Get()
+	switch {
+	case !ok, !told, !both,
+		slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.PCI == address }),
+		slices.ContainsFunc(devices, func(d RDMADevice) bool { return d.PCI == address }):
+		return ""
+	case f.Driver == "":
+		return "no driver is bound to it"
+	case f.IsVFIO():
+		return "it was handed to a guest or a program (driver " + f.Driver + ")"
+	default:
+		return ""
+	}
+}
+
 // NICs lists the ports of all network adapters (virtual functions left out) by
 // address and port; unknown when the PCI bus is.
 func (inv Inventory) NICs() Value[[]NIC] {
@@ -485,15 +505,17 @@ func (inv Inventory) LastingProtected() Value[[]string] {
 }
 
 // nicProtected: an InfiniBand port without a network device (without IPoIB) carries no route, and nothing that is
-// reached by an IP address, as roots on NFS, iSER and NVMe over RDMA are (rdma_cm resolves it to a network device). What
-// is left is in guarded.
+// reached by an IP address, as roots on NFS, iSER and NVMe over RDMA are (rdma_cm resolves it to a network device). Nor does
+// a function that no driver of this kernel's network runs. What is left is in guarded. Where such a driver is bound and
+// shows no network device, that may be in another network namespace, and carry a route there.
 func (inv Inventory) nicProtected(n NIC, guarded map[string]ProtectedNetdev) Value[bool] {
 	if !inv.Protected.IsKnown() {
 		return Unknown[bool](inv.Protected.Reason(), inv.Protected.Source())
 	}
 	_, protected := guarded[n.String()]
 	layer, _ := n.LinkLayer.Get()
-	if !protected && !n.Netdev.IsKnown() && (layer != "InfiniBand" || !inv.Netdevs.IsKnown()) {
+	routeless := inv.Netdevs.IsKnown() && layer == "InfiniBand" || inv.Unbound(n.Address) != ""
+	if !protected && !n.Netdev.IsKnown() && !routeless {
 		return Unknown[bool](n.Netdev.Reason(), n.Netdev.Source())
 	}
 	return Known(protected, inv.Protected.Source())

@@ -80,8 +80,12 @@ func TestNICs(t *testing.T) {
 	}
 	const a, b = "0000:1b:00.0", "0000:1b:00.1"
 	const noNetdev = "? the NIC has no network device although driver mlx5_core is bound to it"
-	noDriver := function(a, "020000")
-	noDriver.Driver = ""
+	driven := func(driver string) node.PCIFunction {
+		f := function(a, "020000")
+		f.Driver = driver
+		return f
+	}
+	noDriver := driven("")
 	vf := function(b, "020000")
 	vf.PhysicalFunction = a
 	for _, tt := range []struct {
@@ -175,7 +179,34 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device: no driver is bound to it", "? the NIC has no network device: no driver is bound to it",
+				"? the NIC has no network device: no driver is bound to it", false,
+			}},
+		},
+		{
+			"no driver, and protected since a run that had one", node.Inventory{
+				PCI: known([]node.PCIFunction{noDriver}), Netdevs: known([]node.Netdev{}), RDMA: known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{{NIC: a}}),
+			},
+			[]nic{{
+				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
+				"? the NIC has no network device: no driver is bound to it", true,
+			}},
+		},
+		{
+			"a guest has it", node.Inventory{
+				PCI: known([]node.PCIFunction{driven("vfio-pci")}), Netdevs: known([]node.Netdev{}), RDMA: known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{
+				a, "? the NIC has no network device although driver vfio-pci is bound to it", "? the NIC has no RDMA device (rdma-devices)",
+				"? the NIC has no network device although driver vfio-pci is bound to it", false,
+			}},
+		},
+		{
+			"its network device is elsewhere", node.Inventory{
+				PCI: known([]node.PCIFunction{driven("mlx5_core")}), Netdevs: known([]node.Netdev{}), RDMA: known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{{
+				a, "? the NIC has no network device although driver mlx5_core is bound to it", "? the NIC has no RDMA device (rdma-devices)",
+				"? the NIC has no network device although driver mlx5_core is bound to it", "? the NIC has no network device although driver mlx5_core is bound to it",
 			}},
 		},
 		{

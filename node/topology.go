@@ -320,8 +320,9 @@ func (t Topology) nearest(nic string, gpus []Place) Value[[]string] {
 }
 
 // Rails are the NICs that serve GPUs: those at PXB or nearer to one, by the order of GPUs and
-// then by address and port. Protected NICs are none. Unknown where the PCI tree tells nothing, and
-// where it is unknown whether a NIC near a GPU is protected.
+// then by address and port. Protected NICs are none; one of which alone that is unknown is in the list, and must not be
+// touched (PortRefusal). Unknown where the PCI tree tells nothing, and where it is unknown which network
+// devices, RDMA devices or protected ones there are.
 func (inv Inventory) Rails() Value[[]NIC] {
 	tree, all := inv.Topology(), inv.NICs()
 	nics, _ := all.Get() // known where the tree tells something
@@ -337,7 +338,7 @@ func (inv Inventory) Rails() Value[[]NIC] {
 		case !ok:
 			return Unknown[[]NIC](n.GPUs.Reason(), n.GPUs.Source())
 		case len(gpus) == 0:
-		case !told:
+		case !told && !(inv.Protected.IsKnown() && inv.Netdevs.IsKnown() && inv.RDMA.IsKnown()):
 			return Unknown[[]NIC](fmt.Sprintf("whether NIC %s is protected is unknown: %s", n, n.Protected.Reason()), n.Protected.Source())
 		case !protected:
 			rails = append(rails, n)

@@ -339,6 +339,11 @@ func TestRails(t *testing.T) {
 			t.Errorf("%v", v)
 		}
 	}
+	inv.Protected, inv.Netdevs = known([]node.ProtectedNetdev{{Name: "plain"}}), known(value(inv.Netdevs)[:5])
+	inv = change(inv, "0000:15:00.1", func(f *node.PCIFunction) { f.Driver = "mlx5_core" })
+	if rails := value(inv.Rails()); len(rails) != 3 || rails[1].Protected.IsKnown() {
+		t.Errorf("with a NIC whose network device is elsewhere: %v", rails)
+	}
 	for _, v := range []any{text(node.Inventory{}.Rails()), text(node.Inventory{}.GPUPaths())} {
 		if v != "? not recorded" {
 			t.Errorf("%v", v)

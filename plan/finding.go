@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"busbar/node"
 )
@@ -131,4 +132,19 @@ func Unread[T any](id, what string, v node.Value[T]) Finding {
 		ID: id, Status: status, Needs: v.Needs(),
 		Summary: fmt.Sprintf("%s is %s: %s", what, status, v.Reason()), Source: v.Source(),
 	}
+}
+
+// UnboundNIC is the finding, TYPE.driver, that a block is about a NIC port that nothing runs; why is node.Inventory.Unbound's.
+func UnboundNIC(blockType string, n node.NIC, why string) Finding {
+	source := node.Source{Path: "/sys/bus/pci/devices/" + n.Address + "/driver"}
+	f := Finding{
+		ID: blockType + ".driver", Target: n.String(), Status: Drift, Want: "a network driver", Found: "none", Source: source,
+		Summary: fmt.Sprintf("NIC %s is not in use: %s", n, why),
+		Fix:     fmt.Sprintf("look in the kernel log for %s: the driver (mlx5_core, bnxt_en, ice) is not loaded or gave up on it; echo %s > /sys/bus/pci/drivers_probe tries again", n.Address, n.Address),
+	}
+	if strings.Contains(why, "vfio") {
+		f.Found = "vfio"
+		f.Fix = fmt.Sprintf("take it back from VFIO (driverctl unset-override %s, or vfio-pci.ids= in the kernel's arguments), or leave it out of the profile", n.Address)
+	}
+	return f
 }

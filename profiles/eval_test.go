@@ -2,6 +2,7 @@ package profiles_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -545,6 +546,19 @@ func TestRails(t *testing.T) {
 	guest.Virtualization = node.Known("kvm", node.Source{})
 	unprotected := switched()
 	unprotected.Protected = node.Unknown[[]node.ProtectedNetdev]("no default route", node.Source{})
+	moved := switched() // the network device of 0000:20:00.0 is in another namespace
+	netdevs, _ := moved.Netdevs.Get()
+	moved.Netdevs = node.Known(netdevs[:3], moved.Netdevs.Source())
+	const open = "whether NIC 0000:20:00.0 is protected is unknown: the NIC has no network device although driver driver is bound to it"
+	unbound := moved
+	functions, _ := moved.PCI.Get()
+	functions = slices.Clone(functions)
+	for i := range functions {
+		if functions[i].Address == "0000:20:00.0" {
+			functions[i].Driver = ""
+		}
+	}
+	unbound.PCI = node.Known(functions, moved.PCI.Source())
 	tests := []struct {
 		name, selector string
 		inventory      node.Inventory
@@ -575,6 +589,12 @@ func TestRails(t *testing.T) {
 		{"virtual machine, named", "nics = []\ninclude = [\"0000:20:00.0\"]", guest, []string{"", "0000:20:00.0"}},
 		{"protection unknown", "nics = node.rails", unprotected,
 			[]string{"selector.unknown selector rails: whether NIC 0000:20:00.0 is protected is unknown: no default route", ""}},
+		{"no driver", "nics = node.rails\nexpect = 2", unbound, []string{"", "0000:90:00.0 0000:20:00.0"}},
+		{"one is unknown", "nics = node.rails", moved, []string{"selector.unknown selector rails: " + open, "0000:90:00.0"}},
+		{"one is unknown, and decides", "nics = node.rails\nexpect = 2", moved, []string{"selector.unknown selector rails: " + open, ""}},
+		{"one is unknown, and there would be too many", "nics = node.rails\nexpect = 1", moved, []string{"selector.unknown selector rails: " + open, ""}},
+		{"too few with one that is unknown", "nics = node.rails\nexpect = 3", moved,
+			[]string{"selector.short selector rails: 1 of 3 NICs found (1 more protected: 0000:30:00.0); " + open, "0000:90:00.0"}},
 		{"no bus", "nics = []\ninclude = [\"0000:20:00.0\"]", node.Inventory{}, []string{"selector.unknown selector rails: not recorded", ""}},
 		{"exclude unknown", "nics = node.rails\nexclude = [node.nics[0].rdma]", switched(), []string{"selector.unknown selector rails: the NIC has no RDMA device", ""}},
 	}

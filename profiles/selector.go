@@ -34,6 +34,8 @@ type Selection struct {
 	// Reason says why the selection is unknown, empty when it is known. Needs is the
 	// capability that would make it known, or empty.
 	Reason, Needs string
+	// Unsure says of which ports it is unknown whether they are protected, and why; they are not selected. It is empty when there are none.
+	Unsure string
 }
 
 // complete reports whether the selection is what the selector expects.
@@ -53,8 +55,11 @@ func (s Selection) complete() bool {
 func (s Selection) summary() string {
 	name := "selector " + s.Name + ": "
 	left := ""
+	if s.Unsure != "" {
+		left = "; " + s.Unsure
+	}
 	if n := len(s.Protected); n > 0 {
-		left = fmt.Sprintf(" (%d more protected: %s)", n, strings.Join(s.Protected, ", "))
+		left = fmt.Sprintf(" (%d more protected: %s)", n, strings.Join(s.Protected, ", ")) + left
 	}
 	switch {
 	case s.Reason != "":
@@ -68,8 +73,11 @@ func (s Selection) summary() string {
 	}
 }
 
+// unsureFix is what to do about Unsure.
+const unsureFix = "look why its driver shows no network device: it may be in a network namespace (ip netns)"
+
 func (s Selection) findings() []plan.Finding {
-	if s.complete() {
+	if s.complete() && s.Unsure == "" {
 		return nil
 	}
 	want := "1 or more NICs"
@@ -87,6 +95,14 @@ func (s Selection) findings() []plan.Finding {
 	case s.Reason != "":
 		f.ID, f.Status, f.Found, f.Needs = "selector.unknown", plan.Undetermined, "", s.Needs
 		f.Fix = ""
+		if s.Unsure != "" {
+			f.Fix = unsureFix
+		}
+	case s.complete():
+		f.ID, f.Status, f.Found = "selector.unknown", plan.Undetermined, ""
+		f.Summary = "selector " + s.Name + ": " + s.Unsure
+		f.Why = "it is left out, and may be one of those that are meant"
+		f.Fix = unsureFix
 	case len(s.Missing) > 0:
 		f.ID, f.Want, f.Found = "selector.include", "", ""
 		f.Fix = "look why it is not among the NICs of the node, or take it out of include"
@@ -146,10 +162,13 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	ports = slices.DeleteFunc(ports, func(p nicPort) bool { return p.isOneOf(exclude) })
 	selected, unsure := selection.pick(ports)
 	if unsure != nil {
+		if e.inventory != nil && e.inventory.Protected.IsKnown() {
+			selection.Unsure = unsure.Reason
+		}
 		return fail(*unsure)
 	}
-	if e.inventory != nil && v.RawEquals(e.node.GetAttr("rails")) {
-		selection.addProtectedRails(*e.inventory, exclude)
+	if rails := e.node.GetAttr("rails"); e.inventory != nil && (v.RawEquals(rails) || len(ports) > 0 && among(ports, rails)) {
+		selection.addProtectedRails(*e.inventory, exclude, ports, v.RawEquals(rails))
 	}
 	selection.Missing = missing(include, exclude, all, selection)
 	e.out.Selections = append(e.out.Selections, selection)
@@ -160,6 +179,15 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 		return cty.ListValEmpty(nics.ElementType())
 	}
 	return cty.ListVal(selected)
+}
+
+// among reports whether all ports are of a list.
+func among(ports []nicPort, list cty.Value) bool {
+	list, marks := list.Unmark()
+	all, unsure := portsOf(list, marks)
+	return unsure == nil && !slices.ContainsFunc(ports, func(p nicPort) bool {
+		return !slices.ContainsFunc(all, func(o nicPort) bool { return o.address == p.address && o.number == p.number })
+	})
 }
 
 // missing says of which addresses and ports of include no NIC was selected, and why. Which NICs of a PCI id there are
@@ -296,15 +324,19 @@ func portsOf(list cty.Value, marks cty.ValueMarks) (ports []nicPort, unsure *unk
 	return ports, nil
 }
 
-// pick takes the ports that are not protected, each once. unsure says why that cannot be told.
+// pick takes the ports that are known not to be protected, each once. unsure says why it cannot be told which they are, where those of which
+// that is unknown decide it.
 func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown) {
+	open := map[string]bool{}
 	for _, p := range ports {
 		protected, name := p.value.GetAttr("protected"), nicName(p.value)
 		switch {
 		case !protected.IsKnown():
-			u := whyUnknown(protected)
-			u.Reason = fmt.Sprintf("whether NIC %s is protected is unknown: %s", name, u.Reason)
-			return nil, &u
+			if u := whyUnknown(protected); unsure == nil {
+				u.Reason = fmt.Sprintf("whether NIC %s is protected is unknown: %s", name, u.Reason)
+				unsure = &u
+			}
+			open[name] = true
 		case protected.True():
 			s.Protected = append(s.Protected, name)
 		case !slices.Contains(s.Addresses, name):
@@ -315,16 +347,25 @@ func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown
 	slices.Sort(s.Protected)
 	s.Protected = slices.Compact(s.Protected)
 	s.Found = len(selected)
-	return selected, nil
+	switch {
+	case unsure == nil:
+		return selected, nil
+	case s.Want < 0 && s.Found > 0, s.Found+len(open) < s.Want: // without an answer it is known what to select, or that it is too few
+		s.Unsure = unsure.Reason
+		return selected, nil
+	default:
+		return nil, unsure
+	}
 }
 
-// addProtectedRails adds the NICs that are protected and would else be among node.rails.
-func (s *Selection) addProtectedRails(inv node.Inventory, exclude []string) {
+// addProtectedRails adds the NICs that are protected and would else be among node.rails: all, or those of the models of ports.
+func (s *Selection) addProtectedRails(inv node.Inventory, exclude []string, ports []nicPort, all bool) {
 	nics, _ := inv.NICs().Get() // known where rails are
 	for _, n := range nics {
 		gpus, _ := n.GPUs.Get()
 		protected, _ := n.Protected.Get()
-		if protected && len(gpus) > 0 && !isNamed(exclude, n.Address, int64(n.Port), n.PCIID) {
+		meant := all || slices.ContainsFunc(ports, func(p nicPort) bool { return p.value.GetAttr("pci_id").AsString() == n.PCIID })
+		if protected && meant && len(gpus) > 0 && !isNamed(exclude, n.Address, int64(n.Port), n.PCIID) {
 			s.Protected = append(s.Protected, n.String())
 		}
 	}

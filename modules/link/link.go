@@ -61,33 +61,8 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.MTU(p, mtu)
 		}
 		if hasUp {
-			judgeUp(a, p, up.True())
+			a.Up(p, up.True())
 		}
 	}
 	return a.Result()
-}
-
-func judgeUp(a *nicport.Assessor, p nicport.Port, want bool) {
-	v := node.Link.Get(a.Facts, p.NICPort.NIC)
-	link, ok := v.Get()
-	if !ok {
-		nicport.Unread(a, p, "up", "", "the link", "", v)
-		return
-	}
-	up, ok := link.Up.Get()
-	if !ok {
-		nicport.Unread(a, p, "up", "", "the link", "", link.Up)
-		return
-	}
-	word, wanted := plan.UpOrDown(up), plan.UpOrDown(want)
-	f := plan.Finding{ID: a.ID("up"), Want: wanted, Found: word, Running: word, Source: link.Up.Source(), Summary: fmt.Sprintf("%s is %s", p.Name, word)}
-	if up != want {
-		f.Status, f.Summary = plan.Drift, fmt.Sprintf("%s is %s, wanted is %s", p.Name, word, wanted)
-	}
-	set := plan.SetLink{NICPort: p.NICPort, State: wanted}
-	effect := plan.Live
-	if !want {
-		effect = plan.LinkBounce
-	}
-	a.Judge(p, f, &nicport.Step{Action: set, Phase: plan.PhaseLink, Summary: set.Summary(), Effect: effect})
 }

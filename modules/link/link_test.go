@@ -34,10 +34,20 @@ func TestLink(t *testing.T) {
 	unread.Link.MTU, unread.Link.Up = node.Value[int]{}, node.Value[bool]{}
 	front := plantest.Lossless(plantest.Front, "eno1", "mlx5_9")
 	const protected = "drift link.mtu 0000:01:00.0 (/sys/class/net/eno1/mtu)\nconflict link.mtu_file 0000:01:00.0 (/run/systemd/network/10-netplan-eno1.network:5)"
+	undriven := plantest.PortNode(healthy.Answers()...)
+	inv := undriven.Inventory
+	inv.PCI = node.Known([]node.PCIFunction{{Address: rail, Vendor: "15b3", Device: "1021", Class: "020000", Driver: "vfio-pci"}}, node.Source{})
+	inv.Netdevs, inv.RDMA = node.Known([]node.Netdev{}, node.Source{}), node.Known([]node.RDMADevice{}, node.Source{})
+	undriven = undriven.WithInventory(inv)
 	plantest.Run(t, types, []plantest.Case{
 		{
 			Name: "as wanted", Blocks: block(rail, "mtu = 9000\nup = true"), Facts: plantest.PortNode(healthy.Answers()...),
 			Want: "ok link.mtu " + rail + " " + mtu + "\nok " + file + "\nok link.up " + rail + " " + flags,
+		},
+		{
+			Name: "no driver", Blocks: block(rail, "up = true"), Facts: undriven,
+			Want: "drift link.driver " + rail + " (/sys/bus/pci/devices/" + rail + "/driver)", After: "drift link.driver " + rail + " (/sys/bus/pci/devices/" + rail + "/driver)",
+			Says: []string{"NIC " + rail + " is not in use: it was handed to a guest or a program (driver vfio-pci)", "driverctl unset-override"},
 		},
 		{
 			Name: "MTU and state are one step", Blocks: block(rail, "mtu = 9000\nup = true"), Facts: plantest.PortNode(down().Answers()...),

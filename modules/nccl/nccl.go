@@ -185,7 +185,8 @@ func namedFile(key, p string, facts node.Facts) []plan.Finding {
 // file as it will be.
 func lint(text, after string, version ncclconf.Version, inv node.Inventory) []plan.Finding {
 	env := ncclconf.Env{}
-	if devices, ok := inv.RDMA.Get(); ok && len(devices) > 0 {
+	if devices, ok := inv.RDMA.Get(); ok {
+		env.HCAs = []string{}
 		for _, d := range devices {
 			env.HCAs = append(env.HCAs, d.Name)
 		}

@@ -144,7 +144,9 @@ func Assess(b plan.Block, facts node.Facts) *Assessor {
 		return a
 	case len(Keys(b)) == 0:
 		origin := b.OriginOf("nics", "")
-		a.add(plan.Finding{ID: a.prefix + ".nics", Status: plan.Drift, Summary: "the list of NICs is empty", Source: node.Source{Path: origin.File, Line: origin.Line}})
+		a.add(plan.Finding{ID: a.prefix + ".nics", Status: plan.Drift, Summary: "the list of NICs is empty", Source: node.Source{Path: origin.File, Line: origin.Line},
+			Fix: "look why no NIC is what nics asks for: busbar topo shows the NICs and how near they are to GPUs",
+		})
 		return a
 	}
 	allowed := b.Attributes["allow_protected"] == cty.True
@@ -152,6 +154,10 @@ func Assess(b plan.Block, facts node.Facts) *Assessor {
 		n, ok := facts.Inventory.PortOf(key)
 		if !ok {
 			a.missing(key)
+			continue
+		}
+		if why := facts.Inventory.Unbound(n.Address); why != "" {
+			a.add(plan.UnboundNIC(a.prefix, n, why))
 			continue
 		}
 		p := Port{NICPort: plan.NICPort{NIC: key, AllowProtected: allowed}, NIC: n, Name: key}

@@ -82,7 +82,7 @@ type assessor struct {
 	config
 	block plan.Block
 	facts node.Facts
-	// protected are the names of protected network devices by the address of their NIC.
+	// protected is why NICs are left alone, by address.
 	protected map[string]string
 }
 
@@ -152,18 +152,22 @@ func (a *assessor) leftAlone(f node.PCIFunction) string {
 	if f.IsVFIO() {
 		return "it was handed to a guest or a program (driver " + f.Driver + ")"
 	}
-	if netdev, ok := a.protected[f.Address]; ok {
-		return "its network device " + netdev + " is protected"
-	}
-	return ""
+	return a.protected[f.Address]
 }
 
 func (a *assessor) findProtected() {
 	a.protected = map[string]string{}
 	nics, _ := a.facts.Inventory.NICs().Get() // known where the bus is
 	for _, n := range nics {
-		if protected, _ := n.Protected.Get(); protected {
-			a.protected[n.Address], _ = n.Netdev.Get()
+		protected, told := n.Protected.Get()
+		netdev, hasNetdev := n.Netdev.Get()
+		switch {
+		case !told && a.facts.Inventory.Protected.IsKnown():
+			a.protected[n.Address] = "whether " + n.String() + " is protected is unknown: " + n.Protected.Reason()
+		case protected && hasNetdev:
+			a.protected[n.Address] = "its network device " + netdev + " is protected"
+		case protected:
+			a.protected[n.Address] = "it is protected"
 		}
 	}
 }

@@ -44,7 +44,9 @@ func host(root string, answers ...node.Answer) node.Facts {
 		{Address: "0000:15:01.0", Vendor: vendor, Device: device, Class: "060400", Driver: "pcieport"},
 		nic(first, "0000:15:01.0"), nic(second, "0000:15:01.0"), vf, handed, nic(front, ""),
 	}, node.Source{Path: "/sys/bus/pci/devices"})
-	inv.Netdevs = node.Known([]node.Netdev{{Name: "eth0", Type: node.ARPHardwareEthernet, PCI: front, Port: 1}}, node.Source{})
+	inv.Netdevs = node.Known([]node.Netdev{
+		{Name: "eth0", Type: node.ARPHardwareEthernet, PCI: front, Port: 1}, {Name: "eth1", Type: node.ARPHardwareEthernet, PCI: first, Port: 1}, {Name: "eth2", Type: node.ARPHardwareEthernet, PCI: second, Port: 1},
+	}, node.Source{})
 	inv.Protected = node.Known([]node.ProtectedNetdev{{Name: "eth0", Reason: "carries the default route"}}, node.Source{})
 	return f.WithInventory(inv)
 }
@@ -58,6 +60,10 @@ func TestFunctions(t *testing.T) {
 	reads := func(devices ...string) string { return block("max_read_request = 4096", devices...) }
 	ordered := func(want string, devices ...string) string { return block("relaxed_ordering = "+want, devices...) }
 	lockdown := node.ModuleSigning.Answer("", node.Known(node.ModuleSigningState{Lockdown: "integrity"}, node.Source{}))
+	elsewhere := host(sapphire) // the network device of a NIC is in another network namespace
+	moved := elsewhere.Inventory
+	moved.Netdevs = node.Known([]node.Netdev{}, node.Source{})
+	elsewhere = elsewhere.WithInventory(moved)
 	root := host(sapphire)
 	inv := root.Inventory
 	inv.RootDirectory = true
@@ -101,6 +107,12 @@ func TestFunctions(t *testing.T) {
 				!drift pcie_device.relaxed_ordering 0000:1a:00.0 (/sys/bus/pci/devices/0000:1a:00.0/config)
 				step set-relaxed-ordering:0000:1a:00.0
 			`,
+		},
+		{
+			Name: "whether it is protected is unknown", Blocks: reads(first), Facts: elsewhere,
+			Says:  []string{"whether 0000:1a:00.0 is protected is unknown: the NIC has no network device although driver mlx5_core is bound to it"},
+			Want:  "skipped pcie_device.function 0000:1a:00.0 (/sys/bus/pci/devices)",
+			After: "skipped pcie_device.function 0000:1a:00.0 (/sys/bus/pci/devices)",
 		},
 		{
 			Name: "what is left alone", Blocks: reads(virtual, guests, front), Facts: host(sapphire),

@@ -271,6 +271,8 @@ func (a *assessor) port(p nicport.Port) {
 		a.Skip(p, "infiniband", "it is on InfiniBand, whose subnet manager does all this")
 		return
 	}
+	a.Up(p, true)
+	a.Carrier(p)
 	if p.PhysicalFunction == "" {
 		a.physical(p)
 	} else {

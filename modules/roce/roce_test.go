@@ -104,6 +104,7 @@ func TestHealthy(t *testing.T) {
 		Name: "MLNX_OFED", Blocks: block("storm_prevention = 8000", plantest.Rail), Facts: facts(nil),
 		Want: `ok roce.agent lldpad.service (org.freedesktop.systemd1.Unit lldpad.service)
 			ok roce.agent lldpad.socket (org.freedesktop.systemd1.Unit lldpad.socket)
+			ok roce.carrier 0000:1a:00.0 (/sys/class/net/rail0/carrier)
 			ok roce.cnp 0000:1a:00.0 (/sys/class/net/rail0/ecn/roce_np/cnp_dscp)
 			ok roce.cnp_map 0000:1a:00.0 ` + netlink + `
 			ok roce.dcbx 0000:1a:00.0 ` + netlink + `
@@ -116,7 +117,8 @@ func TestHealthy(t *testing.T) {
 			ok roce.storm_prevention 0000:1a:00.0 (ioctl SIOCETHTOOL ETHTOOL_GPAUSEPARAM)
 			ok roce.tos 0000:1a:00.0 (/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos)
 			ok roce.traffic_class 0000:1a:00.0 (/sys/class/infiniband/mlx5_0/tc/1/traffic_class)
-			ok roce.trust 0000:1a:00.0 (/sys/class/net/rail0/qos/trust)`,
+			ok roce.trust 0000:1a:00.0 (/sys/class/net/rail0/qos/trust)
+			ok roce.up 0000:1a:00.0 (/sys/class/net/rail0/flags)`,
 	}})
 }
 
@@ -129,6 +131,15 @@ func TestOneThingWrong(t *testing.T) {
 		want, after     string
 		says            []string
 	}{
+		{
+			name: "down", edit: func(s *plantest.PortState) { s.Link.Up = node.Known(false, s.Link.Up.Source()) },
+			want: "!drift roce.up " + rail + " (/sys/class/net/rail0/flags)\nstep set-link:" + rail, says: []string{"0000:1a:00.0 (rail0) is down, wanted is up"},
+		},
+		{
+			name: "no link", edit: func(s *plantest.PortState) { s.Link.Carrier = node.Known(false, s.Link.Carrier.Source()) },
+			want: "drift roce.carrier " + rail + " (/sys/class/net/rail0/carrier)", after: "drift roce.carrier " + rail + " (/sys/class/net/rail0/carrier)",
+			says: []string{"0000:1a:00.0 (rail0) is up and has no link\nlook at the cable"},
+		},
 		{
 			name: "no PFC", edit: dcb(func(d *node.DCBState) { d.PFC = node.Known(dcbnl.PFC{Capacity: 8, Delay: 7}, d.PFC.Source()) }),
 			want: "!drift roce.pfc " + rail + " " + netlink + "\nstep set-pfc:" + rail + "\nstep await-links:links",
@@ -152,7 +163,8 @@ func TestOneThingWrong(t *testing.T) {
 			name: "a link that was down is not waited for", edit: func(s *plantest.PortState) {
 				s.Link.MTU, s.Link.Carrier = node.Known(1500, s.Link.MTU.Source()), node.Known(false, node.Source{})
 			},
-			want: "!drift roce.mtu " + rail + " (/sys/class/net/rail0/mtu)\nstep set-link:" + rail,
+			want:  "drift roce.carrier " + rail + " ()\n!drift roce.mtu " + rail + " (/sys/class/net/rail0/mtu)\nstep set-link:" + rail,
+			after: "drift roce.carrier " + rail + " ()",
 		},
 		{
 			name: "pause", edit: func(s *plantest.PortState) { s.Flow.Pause = node.Known(ethtool.Pause{Rx: true}, node.Source{}) },

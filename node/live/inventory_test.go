@@ -257,6 +257,8 @@ func TestProtected(t *testing.T) {
 				{NIC: "0000:90:00.0", Reason: "protected since a run that had a network"}, {NIC: "0000:90:00.0/2", Reason: "protected since a run that had a network"},
 				{Name: "eth0", Reason: "carries the default route"},
 			}},
+		{name: "saved, a NIC that lost its driver", files: map[string]string{"proc/net/route": toEth0, "var/lib/busbar/protected.json": `["0000:a0:00.0"]`},
+			want: []node.ProtectedNetdev{{NIC: "0000:a0:00.0", Reason: "protected since a run that had a network"}, {Name: "eth0", Reason: "carries the default route"}}},
 		{name: "saved, torn", files: map[string]string{"proc/net/route": head, "var/lib/busbar/protected.json": `["0000:8`}, why: "is no JSON list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,6 +5,13 @@ profile {
   extends     = ["bare-metal"]
 }
 
+# How many rails the board has. A node with more or fewer says so in node.hcl:
+# variables = { rails = 4 }.
+variable "rails" {
+  type    = number
+  default = 8
+}
+
 # Seven GPUs still run: jobs that ask for eight wait, others lose a rail. One that differs, or is
 # divided, has no part in what the others do.
 check "gpus" "all" {

@@ -315,6 +315,7 @@ func TestExamples(t *testing.T) {
 		{recording: "hgx-h100-drifted", profile: "hgx-h100-roce", exit: plan.ExitDrift, notOK: []string{
 			"drift error check.gpus.all gpus.count",
 			"drift error check.nvlink.all nvlink.links",
+			"drift warn check.rails.all rails.hca_other",
 			"drift error gpudirect gpudirect.path",
 			"drift error gpudirect kernel_module.boot",
 			"drift error gpudirect kernel_module.running",

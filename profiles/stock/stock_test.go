@@ -144,7 +144,7 @@ func TestStorageBelowGPUs(t *testing.T) {
 			t.Errorf("%s has %d NICs, want %d", b.Address, n, len(rails))
 		}
 	}
-	if judged != 3 {
-		t.Errorf("%d blocks say which NICs are rails, want roce, rdma_port and gid", judged)
+	if judged != 4 {
+		t.Errorf("%d blocks say which NICs are rails, want rails, roce, rdma_port and gid", judged)
 	}
 }
