@@ -54,6 +54,11 @@ func (Driver) Validate(b plan.Block) []plan.Problem {
 			problems = append(problems, plan.Problem{Attribute: v.attribute, Summary: "not a version", Detail: err.Error()})
 		}
 	}
+	if c.Version != nil && c.MinVersion != nil {
+		if order, err := compareVersions(*c.Version, *c.MinVersion); err == nil && order < 0 {
+			problems = append(problems, plan.Problem{Attribute: "min_version", Summary: "no driver is both", Detail: fmt.Sprintf("version is %s, which is older than %s.", *c.Version, *c.MinVersion)})
+		}
+	}
 	for _, name := range sortedKeys(c.Parameters) {
 		if strings.HasPrefix(name, "NVreg_") {
 			problems = append(problems, plan.Problem{Attribute: "parameters", Summary: "not a parameter in force", Detail: fmt.Sprintf("The driver shows %s as %s.", name, strings.TrimPrefix(name, "NVreg_"))})

@@ -78,20 +78,16 @@ func judgeMTU(p port, id string, mtu node.Value[int], least int) plan.Finding {
 	if have < least {
 		f.Status = plan.Drift
 		f.Summary += ", wanted is " + f.Want
-		f.Fix = fmt.Sprintf("give %s an MTU of %d or more where it is configured (netplan, NetworkManager, systemd-networkd), the switch first; the next boot forgets what ip link sets", p.netdev(), least+roceOverhead)
+		f.Fix = fmt.Sprintf("give %s an MTU of %d or more where it is configured (netplan, NetworkManager, systemd-networkd), the switch first; the next boot forgets what ip link sets", p.netdev(), least+plan.RoCEOverhead)
 	}
 	return f
 }
 
-// roceOverhead is what the kernel sets aside of a network device's MTU for RoCE: GRH 40, UDP 8, BTH 12, XRC 4, atomic 28 and ICRC 4
-// bytes (iboe_get_mtu in include/rdma/ib_addr.h).
-const roceOverhead = 96
-
 // infiniBandMTU is the MTU that a RoCE port has on a network device of an MTU, both in bytes; 0 when
 // that is too small for any.
 func infiniBandMTU(netdev int) int {
-	for size := 4096; size >= 256; size /= 2 {
-		if netdev-roceOverhead >= size {
+	for _, size := range plan.InfiniBandMTUs {
+		if netdev-plan.RoCEOverhead >= size {
 			return size
 		}
 	}

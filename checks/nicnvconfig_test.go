@@ -65,7 +65,7 @@ func TestNICNVConfig(t *testing.T) {
 		one("a bool is no name and no other number", `A = true, B = false`, nvConfig(nil, "A", "IB(1)", "IB(1)", "B", "0", "0"), finding("drift", "A")+finding("drift", "B")),
 		one("elements of an array", `"A[0..2]" = 128, "B[0..1]" = 1, "B[1]" = 2`,
 			nvConfig(nil, "A[0]", "128", "128", "A[1]", "128", "128", "A[2]", "128", "128", "B[0]", "1", "1", "B[1]", "1", "2"),
-			finding("ok", "A[0..2]")+finding("drift", "B[0..1]")+finding("drift", "B[1]"),
+			finding("ok", "A[0..2]")+finding("drift", "B[0..1]")+finding("drift", "B[1]")+"conflict profile.contradiction firmware parameter B[1] of 0000:14:00.0 (node.hcl:3)\n",
 			"A[0..2] of mlx5_1/1 (0000:14:00.0) is 128\n", "B[0..1] of mlx5_1/1 (0000:14:00.0) is 1, which is lost at the next reset of the firmware: 1, 2 comes then\nmstconfig -d 0000:14:00.0 set 'B[0..1]=1'"),
 		one("an array is no value, and has no more elements than it has", `A = 1, "A[0]" = 1, "A[8]" = 1, "B[0]" = 1, "C[0]" = 1`,
 			nvConfig(func(s *node.NVConfigState) {

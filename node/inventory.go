@@ -47,7 +47,7 @@ type Inventory struct {
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID Value[string] `json:"boot_id,omitzero"`
 	// Uptime since boot.
-	Uptime Value[time.Duration] `json:"uptime,omitzero"`
+	Uptime Value[time.Duration] `json:"uptime,omitzero" range:"0:"`
 	// Marker is what the last apply left for after a reboot; a known zero Marker means
 	// that there is none.
 	Marker Value[Marker] `json:"marker,omitzero"`
@@ -97,7 +97,7 @@ type PCIFunction struct {
 	// Class is six hex digits: class, subclass, programming interface.
 	Class string `json:"class"`
 	// NUMANode is -1 when firmware did not say.
-	NUMANode int `json:"numa_node"`
+	NUMANode int `json:"numa_node" range:"-1:1023"`
 	// Driver bound to the function, or empty.
 	Driver string `json:"driver,omitempty"`
 	// Parent is the address of the bridge above; empty below a root bus.
@@ -133,11 +133,11 @@ func (p PCIFunction) IsNIC() bool {
 type Netdev struct {
 	Name string `json:"name"`
 	// Type is the ARP hardware type: 1 Ethernet, 32 InfiniBand, 772 loopback.
-	Type int `json:"type"`
+	Type int `json:"type" range:"0:65535"`
 	// PCI is the address of the function behind it; empty for virtual devices.
 	PCI string `json:"pci,omitempty"`
 	// Port of the function, from 1 (dev_port + 1).
-	Port int `json:"port,omitempty"`
+	Port int `json:"port,omitempty" range:"1:"`
 	// Lower are the devices it stands on: ports of a bond or bridge, the parent of a VLAN.
 	Lower []string `json:"lower,omitempty"`
 	// Up: administratively up.
@@ -274,7 +274,7 @@ func (n NIC) String() string {
 // RDMADevicePort is a port of an RDMA device.
 type RDMADevicePort struct {
 	// Port from 1.
-	Port int `json:"port"`
+	Port int `json:"port" range:"1:"`
 	// Netdev that belongs to the port (its GIDs' netdev), or empty.
 	Netdev string `json:"netdev,omitempty"`
 	// LinkLayer is InfiniBand or Ethernet.

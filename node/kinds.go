@@ -164,7 +164,7 @@ type ModuleState struct {
 	// is for ever, and "going" while it is being unloaded (/sys/module/NAME/initstate).
 	Changing string `json:"changing,omitempty"`
 	// RefCount is /sys/module/NAME/refcnt; 0 when not loaded.
-	RefCount int `json:"ref_count,omitempty"`
+	RefCount int `json:"ref_count,omitempty" range:"-1:"`
 	// Holders are the modules that use this one (/sys/module/NAME/holders), sorted.
 	Holders []string `json:"holders,omitempty"`
 	// Parameters are the values in force, /sys/module/NAME/parameters.
@@ -265,12 +265,12 @@ type IOMMUState struct {
 	// Groups are /sys/kernel/iommu_groups, by number.
 	Groups []IOMMUGroup `json:"groups,omitempty"`
 	// MaxAPICID is the highest APIC id of /proc/cpuinfo; unknown off x86.
-	MaxAPICID Value[int] `json:"max_apic_id,omitzero"`
+	MaxAPICID Value[int] `json:"max_apic_id,omitzero" range:"0:"`
 }
 
 // IOMMUGroup is a set of devices that share one IOMMU domain.
 type IOMMUGroup struct {
-	ID int `json:"id"`
+	ID int `json:"id" range:"0:"`
 	// Type is identity (passthrough), DMA (translated, strict) or DMA-FQ
 	// (translated, lazy); unknown before kernel 5.11.
 	Type Value[string] `json:"type"`
@@ -333,7 +333,7 @@ func (u UnitState) Starting() bool {
 type ProcessLimits struct {
 	// Running: the unit has a main process.
 	Running bool   `json:"running"`
-	PID     int    `json:"pid,omitempty"`
+	PID     int    `json:"pid,omitempty" range:"0:"`
 	Command string `json:"command,omitempty"`
 	// Text is /proc/PID/limits.
 	Text string `json:"text,omitempty"`
@@ -341,7 +341,7 @@ type ProcessLimits struct {
 
 // NUMANode is one NUMA node.
 type NUMANode struct {
-	ID int `json:"id"`
+	ID int `json:"id" range:"0:"`
 	// CPUs are its CPUs that are online, in the kernel's list format (0-55,112-167); empty for
 	// a node of memory alone.
 	CPUs string `json:"cpus,omitempty"`
@@ -351,9 +351,9 @@ type NUMANode struct {
 type CPUState struct {
 	// Packages is how many sockets have an online CPU
 	// (/sys/devices/system/cpu/cpuN/topology/physical_package_id).
-	Packages int `json:"packages"`
+	Packages int `json:"packages" range:"0:"`
 	// Governors says of each frequency governor in use how many frequency domains it rules
 	// (/sys/devices/system/cpu/cpufreq/policyN/scaling_governor). It is unsupported where the
 	// kernel does not set frequencies, as in most virtual machines.
-	Governors Value[map[string]int] `json:"governors,omitzero"`
+	Governors Value[map[string]int] `json:"governors,omitzero" range:"1:"`
 }

@@ -101,7 +101,7 @@ type LinkState struct {
 	// MAC address, XX:XX:XX:XX:XX:XX in lower case.
 	MAC Value[string] `json:"mac,omitzero"`
 	// MTU in bytes. RoCE fits an InfiniBand MTU of 4096 into 4192 and more.
-	MTU Value[int] `json:"mtu,omitzero"`
+	MTU Value[int] `json:"mtu,omitzero" range:"68:65535"`
 	// Up: administratively up.
 	Up Value[bool] `json:"up,omitzero"`
 	// Carrier: the link is there; unknown while the network device is down, since the
@@ -110,7 +110,7 @@ type LinkState struct {
 	// OperState is the operational state of RFC 2863: up, down, dormant, lowerlayerdown, unknown ...
 	OperState Value[string] `json:"oper_state,omitzero"`
 	// Speed in Mbit/s; unknown without a link.
-	Speed Value[int] `json:"speed,omitzero"`
+	Speed Value[int] `json:"speed,omitzero" range:"1:"`
 	// Driver is the driver's own name (mlx5_core, bnxt_en, ice); that of the PCI function is
 	// in the inventory.
 	Driver Value[string] `json:"driver,omitzero"`
@@ -147,7 +147,7 @@ type LinkManager struct {
 	File string `json:"file,omitempty"`
 	// MTU that is set whenever the device is set up, in bytes, with the file and line that says it: File, a drop-in of it, a default of the
 	// manager's, or a DHCP lease. 0 is known: nothing says one, and the device keeps what it has.
-	MTU Value[int] `json:"mtu,omitzero"`
+	MTU Value[int] `json:"mtu,omitzero" range:"0:"`
 	// Netplan is where netplan's YAML, of which File was made, says the MTU or defines the device; without a path for a file that
 	// netplan did not make.
 	Netplan Source `json:"netplan,omitzero"`
@@ -173,7 +173,7 @@ type FlowControlState struct {
 	Pause Value[ethtool.Pause] `json:"pause,omitzero"`
 	// PFCStormPrevention is how many milliseconds the port may hold back its peer without a break; 0 is
 	// for ever. mlx5_core alone has it.
-	PFCStormPrevention Value[int] `json:"pfc_storm_prevention,omitzero"`
+	PFCStormPrevention Value[int] `json:"pfc_storm_prevention,omitzero" range:"0:65535"`
 }
 
 // What a port trusts.
@@ -221,8 +221,8 @@ type RoCEState struct {
 	NotificationPoint Value[dcbnl.Priorities] `json:"notification_point,omitzero"`
 	ReactionPoint     Value[dcbnl.Priorities] `json:"reaction_point,omitzero"`
 	// CNPDSCP and CNPPriority are what CNPs are sent with: ecn/roce_np/cnp_dscp and cnp_802p_prio of the same drivers.
-	CNPDSCP     Value[int] `json:"cnp_dscp,omitzero"`
-	CNPPriority Value[int] `json:"cnp_priority,omitzero"`
+	CNPDSCP     Value[int] `json:"cnp_dscp,omitzero" range:"0:63"`
+	CNPPriority Value[int] `json:"cnp_priority,omitzero" range:"0:7"`
 	// CCParams are the congestion control parameters that the kernel's own mlx5 driver shows in debugfs, by the
 	// names of its files: np_cnp_dscp, np_cnp_prio, np_cnp_prio_mode, rp_* and more
 	// (drivers/infiniband/hw/mlx5/cong.c).
@@ -233,7 +233,7 @@ type RoCEState struct {
 	// DefaultToS is the type of service of connections that rdma_cm makes, 0 to 255, and DefaultMode the type of GID that
 	// they use, GIDRoCEv1 or GIDRoCEv2. Both stand in configfs in a directory that somebody must have
 	// made, and are unknown without it.
-	DefaultToS  Value[int]    `json:"default_tos,omitzero"`
+	DefaultToS  Value[int]    `json:"default_tos,omitzero" range:"0:255"`
 	DefaultMode Value[string] `json:"default_mode,omitzero"`
 }
 
@@ -241,7 +241,7 @@ type RoCEState struct {
 type TrafficClass struct {
 	// Global is the traffic class of all queue pairs of the port, 0 to 255, or -1 where none is set and
 	// applications choose. The DSCP is its upper six bits.
-	Global int `json:"global"`
+	Global int `json:"global" range:"-1:255"`
 	// Rules are the other lines, traffic classes for certain addresses (dst_ip=10.0.0.0/24,tclass=64), which
 	// count where Global is -1.
 	Rules []string `json:"rules,omitempty"`
@@ -277,8 +277,8 @@ type RDMAPortState struct {
 	// for Ethernet.
 	Rate Value[string] `json:"rate,omitzero"`
 	// LID and SMLID are InfiniBand's addresses of the port and of its subnet manager; 0 before one assigned any, and on Ethernet.
-	LID   Value[int] `json:"lid,omitzero"`
-	SMLID Value[int] `json:"sm_lid,omitzero"`
+	LID   Value[int] `json:"lid,omitzero" range:"0:"`
+	SMLID Value[int] `json:"sm_lid,omitzero" range:"0:"`
 	// GIDs is the GID table without its empty slots, by index.
 	GIDs Value[[]GID] `json:"gids,omitzero"`
 
@@ -349,7 +349,7 @@ const (
 // GID is an entry of the GID table. Entries follow the addresses of the network device; which index one has can change
 // when the link or an address comes back.
 type GID struct {
-	Index int `json:"index"`
+	Index int `json:"index" range:"0:"`
 	// GID as the kernel writes it: eight groups of four hex digits.
 	GID string `json:"gid"`
 	// Type is GIDRoCEv1 or GIDRoCEv2.

@@ -149,7 +149,7 @@ type GPUState struct {
 	// GPU that answers.
 	Fault string `json:"fault,omitempty"`
 	// Minor is N of /dev/nvidiaN.
-	Minor Value[int] `json:"minor,omitzero"`
+	Minor Value[int] `json:"minor,omitzero" range:"0:"`
 	// UUID begins with GPU-.
 	UUID Value[string] `json:"uuid,omitzero"`
 	// Product is the product's name, "NVIDIA H200".
@@ -171,14 +171,14 @@ type GPUState struct {
 	BAR1Bytes     Value[uint64] `json:"bar1_bytes,omitzero"`
 	BAR1UsedBytes Value[uint64] `json:"bar1_used_bytes,omitzero"`
 	// PCIe generation and width in lanes of the GPU's link, now and at best; a GPU at rest lowers the generation.
-	PCIeGeneration    Value[int] `json:"pcie_generation,omitzero"`
-	PCIeMaxGeneration Value[int] `json:"pcie_max_generation,omitzero"`
-	PCIeWidth         Value[int] `json:"pcie_width,omitzero"`
-	PCIeMaxWidth      Value[int] `json:"pcie_max_width,omitzero"`
+	PCIeGeneration    Value[int] `json:"pcie_generation,omitzero" range:"0:"`
+	PCIeMaxGeneration Value[int] `json:"pcie_max_generation,omitzero" range:"0:"`
+	PCIeWidth         Value[int] `json:"pcie_width,omitzero" range:"0:32"`
+	PCIeMaxWidth      Value[int] `json:"pcie_max_width,omitzero" range:"0:32"`
 	// ComputeMode is ComputeModeDefault, exclusive-thread, prohibited or exclusive-process.
 	ComputeMode Value[string] `json:"compute_mode,omitzero"`
 	// MemoryNUMANode is the NUMA node that the GPU's memory makes, on Grace and alike.
-	MemoryNUMANode Value[int] `json:"memory_numa_node,omitzero"`
+	MemoryNUMANode Value[int] `json:"memory_numa_node,omitzero" range:"0:1023"`
 }
 
 // States of an NVLink (NVML_NVLINK_STATE_* of nvml.h).
@@ -204,13 +204,13 @@ type NVLinkState struct {
 
 // NVLinkPort is one NVLink of a GPU.
 type NVLinkPort struct {
-	Link int `json:"link"`
+	Link int `json:"link" range:"0:"`
 	// State is NVLinkActive, NVLinkInactive ...
 	State Value[string] `json:"state,omitzero"`
 	// Version of the link, "4.0".
 	Version Value[string] `json:"version,omitzero"`
 	// SpeedMBps is the link's rate one way, in MB/s as nvidia-smi nvlink -s shows it in GB/s: 26562.
-	SpeedMBps Value[int] `json:"speed_mbps,omitzero"`
+	SpeedMBps Value[int] `json:"speed_mbps,omitzero" range:"0:"`
 	// Remote is NVLinkToGPU, NVLinkToSwitch ..., RemoteAddress the PCI address there. A hypervisor hides the
 	// address of what it does not pass through.
 	Remote        Value[string] `json:"remote,omitzero"`

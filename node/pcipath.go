@@ -8,14 +8,18 @@ import (
 	"strings"
 )
 
-// IsPCIAddress reports whether s is DDDD:BB:DD.F in hexadecimal; domains can have more digits.
+// IsPCIAddress reports whether s is DDDD:BB:DD.F in hexadecimal; domains can have more digits, a bus has devices 00 to 1f with
+// functions 0 to 7 each.
 func IsPCIAddress(s string) bool {
 	domain, rest, ok := strings.Cut(s, ":")
 	if !ok || len(domain) < 4 || len(rest) != len("00:00.0") || rest[2] != ':' || rest[5] != '.' {
 		return false
 	}
-	for _, field := range []string{domain, rest[:2], rest[3:5], rest[6:]} {
-		if _, err := strconv.ParseUint(field, 16, 32); err != nil {
+	for _, part := range []struct {
+		digits string
+		last   uint64
+	}{{domain, 1<<32 - 1}, {rest[:2], 0xff}, {rest[3:5], 0x1f}, {rest[6:], 7}} {
+		if n, err := strconv.ParseUint(part.digits, 16, 32); err != nil || n > part.last {
 			return false
 		}
 	}

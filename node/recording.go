@@ -64,7 +64,9 @@ func WriteRecording(w io.Writer, f Facts) error {
 // ReadRecording reads what WriteRecording wrote. A newer minor version and
 // unknown kinds and fields are accepted and ignored; a newer major, a cut-off or
 // otherwise unreadable recording is an error that says so, with the line where it stopped
-// and the field. So is one with two answers to a query, or with a value that is known and not.
+// and the field. So is one with two answers to a query, with a value that is known and not, or with a PCI function, network
+// device or RDMA device that stands there twice. A value that leaves out what it must say, or says what cannot be,
+// is unknown.
 func ReadRecording(r io.Reader) (Facts, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxRecording+1))
 	if err != nil {
@@ -111,6 +113,10 @@ func ReadRecording(r io.Reader) (Facts, error) {
 	observed := in.ObservedAt.UTC()
 	if year := observed.Year(); year < 0 || year > 9999 {
 		return Facts{}, fmt.Errorf("field observed_at: %s is in year %d in UTC", in.ObservedAt.Format(time.RFC3339), year)
+	}
+	confine(reflect.ValueOf(&in.Inventory).Elem(), "")
+	if err := in.Inventory.twice(); err != nil {
+		return Facts{}, err
 	}
 	in.Inventory.sort()
 	return NewFacts(in.Inventory, observed, answers), nil
@@ -247,6 +253,8 @@ func jsonType(t reflect.Type) string {
 		return "object"
 	case reflect.Float64:
 		return "number"
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return fmt.Sprintf("whole number from 0 to %d", uint64(1)<<t.Bits()-1)
 	default:
 		return "whole number"
 	}
@@ -271,4 +279,27 @@ func (inv *Inventory) sort() {
 	if list, ok := inv.Protected.Get(); ok {
 		slices.SortStableFunc(list, func(a, b ProtectedNetdev) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.NIC, b.NIC)) })
 	}
+}
+
+// twice finds a PCI function, network device or RDMA device that a foreign recording lists twice.
+func (inv *Inventory) twice() error {
+	functions, _ := inv.PCI.Get()
+	netdevs, _ := inv.Netdevs.Get()
+	devices, _ := inv.RDMA.Get()
+	return cmp.Or(
+		repeated("pci", functions, func(p PCIFunction) string { return p.Address }),
+		repeated("netdevs", netdevs, func(d Netdev) string { return d.Name }),
+		repeated("rdma", devices, func(d RDMADevice) string { return d.Name }),
+	)
+}
+
+func repeated[T any](field string, list []T, name func(T) string) error {
+	first := map[string]int{}
+	for i, x := range list {
+		if j, ok := first[name(x)]; ok {
+			return fmt.Errorf("field inventory.%s.value.%d: %s is element %d already", field, i, name(x), j)
+		}
+		first[name(x)] = i
+	}
+	return nil
 }

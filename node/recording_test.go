@@ -386,9 +386,9 @@ func TestForwardCompatible(t *testing.T) {
  "format_version": "1.7", "signature": {"of": ["the", "future"]},
  "observed_at": "2026-07-01T14:00:00+02:00",
  "inventory": {"hostname": "a", "lanes": {"value": 3}, "kernel": {"value": "6.8", "age": 2},
-  "pci": {"value": [{"address": "0000:2b:00.0", "vendor": "10de", "lanes": 16}, {"address": "0000:1b:00.0"}]},
-  "netdevs": {"value": [{"name": "b"}, {"name": "a"}]}, "rdma": {"value": [{"name": "d"}, {"name": "c"}]},
-  "protected": {"value": [{"name": "f"}, {"name": "e"}]}},
+  "pci": {"value": [{"address": "0000:2b:00.0", "vendor": "10de", "device": "2330", "class": "030200", "numa_node": 0, "lanes": 16}, {"address": "0000:1b:00.0", "vendor": "10de", "device": "2330", "class": "030200", "numa_node": 0}]},
+  "netdevs": {"value": [{"name": "b", "type": 1}, {"name": "a", "type": 1}]}, "rdma": {"value": [{"name": "d"}, {"name": "c"}]},
+  "protected": {"value": [{"name": "f", "reason": "x"}, {"name": "e", "reason": "x"}]}},
  "answers": [
   {"kind": "of-the-future", "key": "x", "value": {"a": 1}}, {"kind": "of-the-future", "value": 7}, {}, null,
   {"kind": "sysctl", "key": "vm.a", "value": "1", "age": 3},
@@ -469,6 +469,10 @@ func TestUnreadable(t *testing.T) {
 		"a value inside a value": {
 			head + "\"inventory\": {\"rdma\": {\"value\": [{\"ports\": [{\"link_layer\": {}},\n{\"link_layer\":\n{\"value\": 7}}]}]}}}",
 			"line 4: field inventory.rdma.value.ports.link_layer.value: found number, wanted string",
+		},
+		"priorities": {
+			head + "\"answers\": [{\"kind\": \"dcb\", \"value\": {\"pfc\": {\"value\": {\n\"enabled\": 264}}}}]}",
+			"line 3: field answers.0.value.pfc.value.enabled: found number 264, wanted whole number from 0 to 255",
 		},
 		"answers":                         {head + "\"answers\":\n{}}", "line 3: field answers: found object, wanted array"},
 		"answer":                          {head + "\"answers\": [{},\n7]}", "line 3: field answers: found number, wanted object"},

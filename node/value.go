@@ -143,7 +143,8 @@ func (v Value[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. A null value is no value.
+// UnmarshalJSON reads what MarshalJSON wrote. A null value is no value, and neither is one in which something
+// is left out or null that must be said, or is out of range.
 func (v *Value[T]) UnmarshalJSON(data []byte) error {
 	var in valueJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -172,6 +173,14 @@ func (v *Value[T]) decode(in valueJSON) error {
 	}
 	if err != nil {
 		return err
+	}
+	if place := silence(in.Value, reflect.TypeFor[T]()); place != nil {
+		*v = Unknown[T]("the recording says nothing of "+strings.TrimSuffix(strings.Join(place, "."), "."), v.source)
+		return nil
+	}
+	if w := confine(reflect.ValueOf(&value).Elem(), ""); w.why != "" {
+		*v = Unknown[T](w.String(), v.source)
+		return nil
 	}
 	*v = Known(value, v.source)
 	return nil

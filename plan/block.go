@@ -205,6 +205,14 @@ type Validator interface {
 	Validate(block Block) []Problem
 }
 
+// Claimer is a Type whose blocks say things of the profile or the node that no other block may want otherwise, whether
+// or not the node can be judged.
+type Claimer interface {
+	Type
+	// Claims are facts, of FactSink. The inventory is empty where there is no node.
+	Claims(block Block, inventory node.Inventory) []Contribution
+}
+
 // Problem is a mistake in a block.
 type Problem struct {
 	// Attribute, and Key in it, that hold the mistake; both empty for the block.

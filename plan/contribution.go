@@ -1,6 +1,11 @@
 package plan
 
-import "busbar/node"
+import (
+	"fmt"
+	"slices"
+
+	"busbar/node"
+)
 
 // Contribution is what one block wants in something that many blocks write
 // together: a file, the boot arguments, or a fact of the profile.
@@ -80,6 +85,57 @@ func ModuleFact(module string) string { return "kernel module " + module }
 
 // ModuleAtBootFact is the key of the fact whether a module is loaded at boot, likewise.
 func ModuleAtBootFact(module string) string { return ModuleFact(module) + " at boot" }
+
+// ACSArgumentsFact is the key of the fact whether boot arguments tell the kernel of ACS: "wanted" or "unwanted".
+const ACSArgumentsFact = "ACS in boot arguments"
+
+// UnitFact is the key of a fact of a systemd unit, "true" or "false": what is enabled, active or masked.
+func UnitFact(unit, what string) string { return "unit " + unit + " " + what }
+
+// What more than one block type says of ports of NICs (DeviceFacts).
+const (
+	// LinkLayerFact is Ethernet or InfiniBand.
+	LinkLayerFact = "link layer"
+	// LinkStateFact is UpOrDown.
+	LinkStateFact = "state"
+)
+
+// InfiniBandMTUFact is the key of the fact, "true" or "false", whether a RoCE port has an InfiniBand MTU of
+// at least so many bytes.
+func InfiniBandMTUFact(bytes int) string { return fmt.Sprintf("InfiniBand MTU of %d or more", bytes) }
+
+// RoCEOverhead is what the kernel sets aside of a network device's MTU for RoCE: GRH 40, UDP 8, BTH 12, XRC 4, atomic 28 and ICRC 4
+// bytes (iboe_get_mtu in include/rdma/ib_addr.h).
+const RoCEOverhead = 96
+
+// InfiniBandMTUs are those that there are.
+var InfiniBandMTUs = [...]int{4096, 2048, 1024, 512, 256}
+
+// rdmaDrivers are the modules that make RDMA devices, by the driver of the network adapter that they stand on.
+var rdmaDrivers = map[string]string{"mlx5_core": "mlx5_ib", "bnxt_en": "bnxt_re", "ice": "irdma"}
+
+// RDMAModules are the modules without which NIC ports, as node.NIC.String has them, have no RDMA device that programs can
+// use; without those of their drivers where the PCI bus does not show them.
+func RDMAModules(ports []string, inv node.Inventory) []string {
+	modules := []string{"ib_core", "ib_uverbs"}
+	for _, key := range ports {
+		address, _, _ := node.ParseNIC(key)
+		f, _ := inv.PCIFunction(address)
+		if above, ok := rdmaDrivers[f.Driver]; ok {
+			modules = append(modules, f.Driver, above)
+		}
+	}
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
+// What more than one block type says of the node.
+const (
+	// GIDIndexFact is the index of the GID that jobs pin.
+	GIDIndexFact = "GID index of jobs"
+	// RoCEVersionFact is v1 or v2.
+	RoCEVersionFact = "RoCE version of jobs"
+)
 
 // DeviceFacts are a fact about each of the devices that an attribute of a block lists, and where the attribute is
 // withheld, about the sets that it is known to be.

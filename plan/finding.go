@@ -128,10 +128,14 @@ func Unread[T any](id, what string, v node.Value[T]) Finding {
 	if v.IsUnsupported() {
 		status = Unsupported
 	}
-	return Finding{
+	f := Finding{
 		ID: id, Status: status, Needs: v.Needs(),
 		Summary: fmt.Sprintf("%s is %s: %s", what, status, v.Reason()), Source: v.Source(),
 	}
+	if v.IsZero() {
+		f.Fix = "record it: busbar capture with the name of this profile reads on the node what it asks for"
+	}
+	return f
 }
 
 // UnboundNIC is the finding, TYPE.driver, that a block is about a NIC port that nothing runs; why is node.Inventory.Unbound's.

@@ -128,6 +128,9 @@ func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) 
 		}
 		t := p.typeOf(b)
 		a := t.Assess(b, facts.Restrict(t.Queries(b, facts.Inventory)))
+		if c, ok := t.(Claimer); ok {
+			a.Contributions = append(a.Contributions, c.Claims(b, facts.Inventory)...)
+		}
 		for _, w := range b.Withheld {
 			all.Findings = append(all.Findings, withheldFinding(b, w))
 		}

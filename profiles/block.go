@@ -89,14 +89,14 @@ func (c *computing) value(a *argument, t cty.Type, name string) (cty.Value, bool
 }
 
 // known is value for what may not depend on the node. It is reported unknown once, and
-// not where it is unknown what for_each makes.
+// not where it is unknown what for_each makes, or where all that is computed now is: nothing is left of the budget.
 func (c *computing) known(a *argument, t cty.Type, name string, i instance) (cty.Value, bool) {
 	v, ok := c.value(a, t, name)
 	if !ok {
 		return cty.NilVal, false
 	}
 	if !v.IsWhollyKnown() {
-		if i.undecided == nil {
+		if i.undecided == nil && budgetOf(c.ctx).left > 0 {
 			c.report.errorf(a.expr.Range(), c.block.address, "Unknown", "%s has to be known without a node.", name)
 		}
 		return cty.NilVal, false

@@ -360,7 +360,7 @@ func (r *report) choice(given, what string, known []string) string {
 }
 
 // suggest completes a sentence with the name that was probably meant: ` Did you mean
-// "x"?`, or nothing.
+// "x"?`, or nothing. Names of two letters, such as v1 and v2, are near to too many.
 func suggest(given string, known iter.Seq[string]) string {
 	const most, longest = 2, 64
 	best, bestDistance := "", most+1
@@ -370,7 +370,7 @@ func suggest(given string, known iter.Seq[string]) string {
 			continue
 		}
 		d := levenshtein.Distance(given, name, nil)
-		if d <= most && d < len(name) && (d < bestDistance || d == bestDistance && name < best) {
+		if d <= most && d < len(name) && len(name) > 2 && (d < bestDistance || d == bestDistance && name < best) {
 			best, bestDistance = name, d
 		}
 	}

@@ -291,36 +291,37 @@ func TestHostile(t *testing.T) {
 		return "locals {\n  a = " + strings.Repeat(open, n) + middle + strings.Repeat(shut, n) + "\n}\n"
 	}
 	tests := map[string]string{
-		"parentheses":     deep("(", "1", ")"),
-		"lists":           deep("[", "", "]"),
-		"objects":         deep("{a=", "1", "}"),
-		"open lists":      deep("[", "", ""),
-		"calls":           deep("abs(", "1", ")"),
-		"templates":       deep(`"${`, "1", `}"`),
-		"directives":      "locals {\n  a = \"" + strings.Repeat("%{if true}", n) + "\"\n}\n",
-		"not":             deep("!", "true", ""),
-		"minus":           deep("-", "1", ""),
-		"sums":            deep("1+", "1", ""),
-		"conditionals":    deep("true ? 1 : ", "1", ""),
-		"indices":         deep("", "node", "[0]"),
-		"splats":          deep("", "node.nics", "[*]"),
-		"attribute splat": deep("", "node.nics", ".*"),
-		"attributes":      deep("", "node", ".a"),
-		"loops":           deep("[for x in node.nics : ", "x", "]"),
-		"blocks":          strings.Repeat("a {\n", n),
-		"types":           "variable \"x\" {\n  type = " + strings.Repeat("list(", n) + "any" + strings.Repeat(")", n) + "\n}\n",
-		"large":           strings.Repeat("# comment\n", 1<<20),
-		"junk":            strings.Repeat("}{\"${", n),
-		"mark":            "\xef\xbb\xbf\xef\xbb\xbf",
-		"laughs":          laughs(40, `"${local.a%[2]d}${local.a%[2]d}"`),
-		"list laughs":     laughs(60, `[local.a%[2]d, local.a%[2]d]`),
-		"number laughs":   strings.Replace(laughs(60, `local.a%[2]d * local.a%[2]d`), `"xxxxxxxx"`, "1e99", 1) + "sysctl \"a\" {\n  value = \"${local.a60}\"\n}\n",
-		"many blocks":     "kernel_module \"a\" {\n  for_each = { for x in range(1000) : x => range(1000) }\n  options = { for k, v in each.value : k => \"x\" }\n}\n",
-		"repeated verbs":  "locals {\n  a = format(\"" + strings.Repeat("%[1]s", 500) + "\", \"" + strings.Repeat("x", 10000) + "\")\n}\n",
+		"parentheses":      deep("(", "1", ")"),
+		"lists":            deep("[", "", "]"),
+		"objects":          deep("{a=", "1", "}"),
+		"open lists":       deep("[", "", ""),
+		"calls":            deep("abs(", "1", ")"),
+		"templates":        deep(`"${`, "1", `}"`),
+		"directives":       "locals {\n  a = \"" + strings.Repeat("%{if true}", n) + "\"\n}\n",
+		"not":              deep("!", "true", ""),
+		"minus":            deep("-", "1", ""),
+		"sums":             deep("1+", "1", ""),
+		"conditionals":     deep("true ? 1 : ", "1", ""),
+		"indices":          deep("", "node", "[0]"),
+		"splats":           deep("", "node.nics", "[*]"),
+		"attribute splat":  deep("", "node.nics", ".*"),
+		"attributes":       deep("", "node", ".a"),
+		"loops":            deep("[for x in node.nics : ", "x", "]"),
+		"blocks":           strings.Repeat("a {\n", n),
+		"types":            "variable \"x\" {\n  type = " + strings.Repeat("list(", n) + "any" + strings.Repeat(")", n) + "\n}\n",
+		"large":            strings.Repeat("# comment\n", 1<<20),
+		"junk":             strings.Repeat("}{\"${", n),
+		"mark":             "\xef\xbb\xbf\xef\xbb\xbf",
+		"laughs":           laughs(40, `"${local.a%[2]d}${local.a%[2]d}"`),
+		"list laughs":      laughs(60, `[local.a%[2]d, local.a%[2]d]`),
+		"number laughs":    strings.Replace(laughs(60, `local.a%[2]d * local.a%[2]d`), `"xxxxxxxx"`, "1e99", 1) + "sysctl \"a\" {\n  value = \"${local.a60}\"\n}\n",
+		"laughs elsewhere": laughs(40, `"${local.a%[2]d}${local.a%[2]d}"`) + "sysctl \"a\" {\n  value = local.a40\n}\nsysctl \"b\" {\n  value = 1\n  severity = \"warn\"\n  optional = [\"value\"]\n}\n",
+		"many blocks":      "kernel_module \"a\" {\n  for_each = { for x in range(1000) : x => range(1000) }\n  options = { for k, v in each.value : k => \"x\" }\n}\n",
+		"repeated verbs":   "locals {\n  a = format(\"" + strings.Repeat("%[1]s", 500) + "\", \"" + strings.Repeat("x", 10000) + "\")\n}\n",
 	}
 	wantSummary := map[string]string{
 		"large": "Profile too large", "many blocks": "Too much to compute", "laughs": "Too much to compute",
-		"list laughs": "Too much to compute", "number laughs": "Too much to compute", "repeated verbs": "Too much to compute",
+		"list laughs": "Too much to compute", "laughs elsewhere": "Too much to compute", "number laughs": "Too much to compute", "repeated verbs": "Too much to compute",
 	}
 	for _, name := range []string{
 		"parentheses", "lists", "objects", "open lists", "calls", "templates", "directives", "not", "minus", "sums",
@@ -336,6 +337,11 @@ func TestHostile(t *testing.T) {
 			}
 			if want := wantSummary[name]; want != "" && diags[0].Summary != want {
 				t.Errorf("got %q, want %q", diags[0].Summary, want)
+			}
+			for _, d := range diags {
+				if d.Summary == "Unknown" {
+					t.Errorf("what is written is unknown: %s", d.Detail)
+				}
 			}
 			if len(diags) > 0 && len(diags[0].Snippet.Code) > 400 {
 				t.Errorf("snippet of %d bytes", len(diags[0].Snippet.Code))

@@ -116,7 +116,7 @@ func (d *drawing) page(t Topology) {
 	}
 	d.Width = right + margin
 	if len(t.Devices()) > 0 {
-		bottom = d.legend(bottom + 34)
+		bottom = d.legend(t, bottom+34)
 	}
 	d.Height = d.notes(t, bottom) + margin - lineHeight
 }
@@ -485,9 +485,9 @@ func orUnknown(what string, v node.Value[string]) string {
 }
 
 // legend explains the boxes and the relations, and returns where it ends.
-func (d *drawing) legend(y int) int {
+func (d *drawing) legend(t Topology, y int) int {
 	x := margin
-	for _, sample := range [][2]string{{"gpu", "GPU"}, {"rail", "rail"}, {"guarded", "protected NIC"}, {"nic", "other NIC"}, {"down", "port down"}, {"switch", "PCIe switch"}, {"port", "root port"}, {"host", "host bridge"}} {
+	for _, sample := range [][2]string{{"gpu", "GPU"}, {"rail", "rail"}, {"guarded", "protected NIC"}, {"down", "these down"}, {"nic", "other NIC"}, {"switch", "PCIe switch"}, {"port", "root port"}, {"host", "host bridge"}} {
 		height, top := 16, y-12
 		if sample[0] == "host" {
 			height, top = 6, y-7
@@ -497,7 +497,11 @@ func (d *drawing) legend(y int) int {
 		x += 31 + 7*len(sample[1]) + 26
 	}
 	y += 26
-	d.text("muted", margin, y, "Below one switch: PIX. Below switches behind each other: PXB. On one host bridge: PHB. In one NUMA node: NODE. Else: SYS.")
+	words := "Below one switch: PIX. Below switches behind each other: PXB. On one host bridge: PHB. In one NUMA node: NODE. Else: SYS."
+	if slices.ContainsFunc(t.Pairs, func(p TopologyPair) bool { return !p.Relation.IsKnown() }) {
+		words = "How far devices are from each other is not known of all: where they hang does not tell here."
+	}
+	d.text("muted", margin, y, words)
 	return y + lineHeight
 }
 

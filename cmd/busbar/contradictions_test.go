@@ -148,6 +148,107 @@ roce "a" {
 nccl {
   settings = { NCCL_IB_TC = 96 }
 }`, []string{`lossless DSCP "24" is wanted by NCCL_IB_TC=96 (x.hcl:7), and roce.a wants "26" (x.hcl:4)`}},
+		{"modules taken away from RoCE", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+kernel_module "ib_uverbs" {
+  state = "unloaded"
+}`, []string{`kernel module ib_uverbs "unloaded" is wanted (x.hcl:7), and roce.a wants "loaded"`}},
+		{"modules taken away from checks", `
+check "rdma_port" "a" {}
+check "gpudirect_rdma" "b" { path = "peermem" }
+kernel_module "rdma_cm" {
+  state = "unloaded"
+}
+kernel_module "nvidia_peermem" {
+  state = "unloaded"
+}`, []string{`kernel module nvidia_peermem "loaded" is wanted (x.hcl:3), and kernel_module.nvidia_peermem wants "unloaded" (x.hcl:8)`}},
+		{"arguments of ACS", `
+pcie_acs "a" {
+  redirect = "off"
+  persist  = "kernel_args"
+}
+kernel_args {
+  absent = ["pci=config_acs", "pci=disable_acs_redir"]
+}`, []string{`ACS in boot arguments "unwanted" is wanted (x.hcl:7), and pcie_acs.a wants "wanted" (x.hcl:4)`}},
+		{"InfiniBand and RoCE", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+check "infiniband" "b" {}`, []string{`link layer of node.rails "InfiniBand" is wanted (x.hcl:6), and roce.a wants "Ethernet"`}},
+		{"the link layer of a port and of its firmware", `
+check "rdma_port" "a" {
+  nics       = node.rails
+  link_layer = "Ethernet"
+}
+check "nic_nvconfig" "b" {
+  nics     = node.rails
+  settings = { LINK_TYPE_P1 = "IB" }
+}`, []string{`link layer of node.rails "InfiniBand" is wanted by LINK_TYPE_P1 = "IB" (x.hcl:8), and check.rdma_port.a wants "Ethernet" (x.hcl:4)`}},
+		{"the same link layer", `
+check "gid" "a" { nics = node.rails }
+check "nic_nvconfig" "b" {
+  nics     = node.rails
+  settings = { LINK_TYPE_P1 = 2 }
+}`, nil},
+		{"the index of a GID", `
+check "gid" "a" { index = 3 }
+nccl { settings = { NCCL_IB_GID_INDEX = 1 } }`, []string{`GID index of jobs "3" is wanted (x.hcl:2), and nccl wants "1" by NCCL_IB_GID_INDEX=1`}},
+		{"RoCE v1", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+nccl { settings = { NCCL_IB_ROCE_VERSION_NUM = 1 } }`, []string{`RoCE version of jobs "v1" is wanted by NCCL_IB_ROCE_VERSION_NUM=1 (x.hcl:6), and roce.a wants "v2"`}},
+		{"an MTU that is too small", `
+link "a" {
+  nics = node.rails
+  mtu  = 1500
+}
+check "mtu" "b" { nics = node.rails }`, []string{`InfiniBand MTU of 4096 or more of node.rails "true" is wanted by min = 4096 (x.hcl:6), and link.a wants "false" by an MTU of 1500 (x.hcl:4)`}},
+		{"an MTU that will do", `
+link "a" {
+  nics = node.rails
+  mtu  = 1500
+}
+check "mtu" "b" { min = 1000 }`, nil},
+		{"an MTU of a port that is down", `
+link "a" {
+  nics = node.rails
+  up   = false
+}
+check "mtu" "b" { nics = node.rails }`, []string{`state of node.rails "up" is wanted (x.hcl:6), and link.a wants "down" (x.hcl:4)`}},
+		{"NVLinks that are off", `
+check "nvlink" "a" { links = 18 }
+check "driver" "b" { parameters = { NvLinkDisable = "1" } }
+check "gpus" "c" { mig = true }`, []string{
+			`driver parameter NvLinkDisable "1" is wanted (x.hcl:3), and check.nvlink.a wants "0" by links = 18 (x.hcl:2)`,
+			`MIG "true" is wanted (x.hcl:4), and check.nvlink.a wants "false" by links = 18 (x.hcl:2)`,
+		}},
+		{"dma-buf of the closed driver", `
+check "gpudirect_rdma" "a" { path = "dmabuf" }
+check "driver" "b" { open = false }`, []string{`open kernel modules of the driver "false" is wanted (x.hcl:3), and check.gpudirect_rdma.a wants "true" by path = "dmabuf" (x.hcl:2)`}},
+		{"what can have one value", `
+check "gpus" "a" { count = 8 }
+check "gpus" "b" { count = 4 }
+check "rdma_port" "a" { count = 8 }
+check "rdma_port" "b" { count = 4 }
+check "platform" "a" { governor = "performance" }
+check "platform" "b" { governor = "powersave" }
+check "driver" "a" { version = "570.195.03" }
+check "driver" "b" { version = "580.1" }`, []string{
+			`driver version "570.195.03" is wanted`, `number of GPUs "8" is wanted`, `frequency governor "performance" is wanted`, `number of node.rails "8" is wanted`,
+		}},
+		{"numbers of other lists", `
+selector "some" { nics = slice(node.rails, 0, 4) }
+check "rdma_port" "a" { count = 8 }
+check "rdma_port" "b" {
+  nics  = selector.some
+  count = 4
+}`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			loader := profiles.Loader{Types: types()}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -286,12 +287,15 @@ func undecided(err error) int {
 	return plan.ExitUsage
 }
 
-// diagnose shows diagnostics; the error ends a command whose profile is none.
+// diagnose shows diagnostics, each once; the error ends a command whose profile is none.
 func (c *console) diagnose(diags profiles.Diagnostics) error {
-	if len(diags) > 0 {
-		c.diags = append(c.diags, diags...)
+	fresh := slices.DeleteFunc(slices.Clone(diags), func(d profiles.Diagnostic) bool {
+		return slices.ContainsFunc(c.diags, func(shown profiles.Diagnostic) bool { return reflect.DeepEqual(shown, d) })
+	})
+	if len(fresh) > 0 {
+		c.diags = append(c.diags, fresh...)
 		style := c.style(c.err)
-		if err := profiles.WriteText(c.err, diags, style.Width, style.Color); err != nil {
+		if err := profiles.WriteText(c.err, fresh, style.Width, style.Color); err != nil {
 			return &exit{plan.ExitError, fmt.Errorf("writing diagnostics: %w", err)}
 		}
 	}

@@ -75,7 +75,7 @@ func (c *console) validate(t *target, names []string) error {
 func contradictions(conflicts []plan.Finding) profiles.Diagnostics {
 	var diags profiles.Diagnostics
 	for _, f := range conflicts {
-		d := profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: "Blocks contradict each other", Detail: f.Summary + ".", Address: f.Address}
+		d := profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: "Blocks contradict each other", Detail: f.Address + ": " + f.Summary + ".", Address: f.Address}
 		if f.Source.Path != "" {
 			at := profiles.Position{Line: f.Source.Line, Column: 1}
 			d.Range = &profiles.Range{Filename: f.Source.Path, Start: at, End: at}

@@ -278,7 +278,7 @@ func describe(key string, winners []option) string {
 
 // Absent says whether nothing on the line spells the argument: KEY in any form
 // where value is empty, else KEY=VALUE, or for comma lists any of the
-// sub-options in value, in force or not.
+// sub-options in value, in force or not; one without "=" in any form too.
 func Absent(line Line, key, value string) bool {
 	for _, a := range Occurrences(line, key) {
 		if value == "" {
@@ -288,7 +288,10 @@ func Absent(line Line, key, value string) bool {
 		case List, LastList, Sticky:
 			subs := strings.Split(a.Value, ",")
 			for sub := range strings.SplitSeq(value, ",") {
-				if slices.Contains(subs, sub) {
+				if slices.ContainsFunc(subs, func(s string) bool {
+					name, _, _ := strings.Cut(s, "=")
+					return s == sub || name == sub
+				}) {
 					return false
 				}
 			}

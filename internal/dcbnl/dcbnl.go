@@ -98,7 +98,7 @@ type ETS struct {
 	Algorithms  [8]TSA   `json:"algorithms"`
 	// PriorityClass is the class of each priority. It is no identity by default: mlx5_core
 	// begins with 1,0,2,3,4,5,6,7.
-	PriorityClass [8]uint8 `json:"priority_class"`
+	PriorityClass [8]uint8 `json:"priority_class" range:"0:7"`
 
 	// What is recommended to the peer.
 	RecommendedBandwidth     [8]uint8 `json:"recommended_bandwidth,omitzero"`
@@ -185,7 +185,7 @@ func (d DCBX) String() string {
 // Buffer is the receive buffer, struct dcbnl_buffer. Sizes are in bytes.
 type Buffer struct {
 	// PriorityBuffer is the buffer of each priority, 0 to 7.
-	PriorityBuffer [8]uint8  `json:"priority_buffer"`
+	PriorityBuffer [8]uint8  `json:"priority_buffer" range:"0:7"`
 	Sizes          [8]uint32 `json:"sizes"`
 	// Total cannot be set.
 	Total uint32 `json:"total"`

@@ -76,7 +76,7 @@ func ParseLink(speed, width string) (Link, error) {
 // BAR is a memory region of a function.
 type BAR struct {
 	// Index is the number of its first base address register, 0 to 5.
-	Index int `json:"index"`
+	Index int `json:"index" range:"0:5"`
 	// SizeBytes is how much of the function's memory it shows.
 	SizeBytes uint64 `json:"size_bytes"`
 	// Prefetchable: reading has no side effects.

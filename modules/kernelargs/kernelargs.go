@@ -143,6 +143,11 @@ func (Type) Assess(b plan.Block, _ node.Facts) plan.Assessment {
 		}
 	}
 	a.Contributions = append(a.Contributions, meanings(present)...)
+	if unwanted := func(option string) bool {
+		return slices.ContainsFunc(args, func(arg argument) bool { return !arg.present && (arg.text == "pci" || arg.text == "pci="+option) })
+	}; unwanted("config_acs") && unwanted("disable_acs_redir") {
+		a.Contributions = append(a.Contributions, plan.Contribution{Sink: plan.FactSink, Key: plan.ACSArgumentsFact, Value: "unwanted", Origin: b.OriginOf("absent", "")})
+	}
 	return a
 }
 

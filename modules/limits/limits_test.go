@@ -75,6 +75,15 @@ func TestLimits(t *testing.T) {
 			`,
 		},
 		{
+			Name: "a unit of which nothing is known", Blocks: service,
+			Facts: plantest.Node(append(slurmd("unlimited", nil, nil)[1:], node.Unit.Answer("slurmd.service", node.Unknown[node.UnitState]("access denied", node.Source{Call: "Unit slurmd.service"})))...),
+			Want: `
+				ok limits.process slurmd.service memlock (/proc/812/limits)
+				unknown limits.unit slurmd.service memlock (Unit slurmd.service)
+			`,
+			After: "unknown limits.unit slurmd.service memlock (Unit slurmd.service)",
+		},
+		{
 			Name: "others give it", Blocks: logins,
 			Facts: plantest.Node(login(map[string]string{"/etc/security/limits.conf": "* soft memlock unlimited\n* hard memlock unlimited\n"})),
 			Want: `

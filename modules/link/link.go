@@ -51,7 +51,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	up := b.Attributes["up"]
 	hasUp := up != cty.NilVal && !up.IsNull()
 	if hasMTU {
-		a.Claim(nicport.MTUFact, fmt.Sprint(mtu), b.OriginOf("mtu", ""))
+		a.ClaimMTU(mtu, b.OriginOf("mtu", ""))
 	}
 	if hasUp {
 		a.Claim(nicport.StateFact, plan.UpOrDown(up.True()), b.OriginOf("up", ""))

@@ -122,7 +122,7 @@ func TestMTUFile(t *testing.T) {
 		{"two managers", node.LinkManagementState{Netdev: "rail0", Managers: []node.LinkManager{manager(node.ManagerNetworkd, network, 0, at(network, 0)), manager(node.ManagerNetworkManager, connection, 0, at(connection, 0))}, Udev: silent},
 			plan.OK, "none", "/sys/class/net/rail0", "networkd and NetworkManager set 0000:1a:00.0 (rail0) up", ""},
 		{"a command", unread, plan.Undetermined, "", "/etc/network/interfaces:9", "the MTU that ifupdown gives the network device of 0000:1a:00.0 (rail0) is unknown: line 9: a command sets it", ""},
-		{"udev was forgotten", node.LinkManagementState{Netdev: "rail0"}, plan.Undetermined, "", "", "the MTU that udev gives the network device of 0000:1a:00.0 (rail0) is unknown: not recorded", ""},
+		{"udev was forgotten", node.LinkManagementState{Netdev: "rail0"}, plan.Undetermined, "", "", "the MTU that udev gives the network device of 0000:1a:00.0 (rail0) is unknown: not recorded", "reads on the node what it asks for"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := plantest.Lossless(plantest.Rail, "rail0", "mlx5_0")

@@ -145,6 +145,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		if n, exact, _ := ncclconf.Int(value); key == trafficClass && exact && n >= 0 && n < 256 {
 			claims = append(claims, plan.Contribution{Sink: plan.FactSink, Key: plan.LosslessDSCPFact, Value: strconv.FormatInt(n>>2, 10), By: key + "=" + value, Of: key, Origin: b.OriginOf("settings", key)})
 		}
+		claims = append(claims, claim(key, value, b.OriginOf("settings", key))...)
 		if slices.Contains(fileKeys, key) && strings.HasPrefix(value, "/") {
 			a.Findings = append(a.Findings, namedFile(key, value, facts)...)
 		}
@@ -287,4 +288,22 @@ func userEntries(file confdir.File) []ncclconf.Entry {
 		}
 	}
 	return entries
+}
+
+// claim are the facts that a setting says in NCCL's words: -1 of the index and anything but 1 and 2 of the version leave
+// the choice to NCCL.
+func claim(key, value string, origin plan.Origin) []plan.Contribution {
+	n, exact, _ := ncclconf.Int(value)
+	c := plan.Contribution{Sink: plan.FactSink, By: key + "=" + value, Of: key, Origin: origin}
+	switch {
+	case !exact:
+		return nil
+	case key == "NCCL_IB_GID_INDEX" && n >= 0:
+		c.Key, c.Value = plan.GIDIndexFact, strconv.FormatInt(n, 10)
+	case key == "NCCL_IB_ROCE_VERSION_NUM" && (n == 1 || n == 2):
+		c.Key, c.Value = plan.RoCEVersionFact, fmt.Sprintf("v%d", n)
+	default:
+		return nil
+	}
+	return []plan.Contribution{c}
 }

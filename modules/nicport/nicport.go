@@ -198,12 +198,24 @@ func (a *Assessor) ID(what string) string { return a.prefix + "." + what }
 // The keys of facts that Claim says of ports, beside those that one block type has alone.
 const (
 	MTUFact   = "MTU"
-	StateFact = "state" // plan.UpOrDown
+	StateFact = plan.LinkStateFact
 )
 
 // Claim says what no other block may want otherwise of the block's ports, whether or not they are there.
 func (a *Assessor) Claim(fact, value string, origin plan.Origin) {
 	a.Contributions = append(a.Contributions, plan.DeviceFacts(a.Block, "nics", Keys(a.Block), fact, value, origin)...)
+}
+
+// ClaimMTU says the MTU of the block's ports, and what follows from it for RoCE.
+func (a *Assessor) ClaimMTU(bytes int, origin plan.Origin) {
+	a.Claim(MTUFact, fmt.Sprint(bytes), origin)
+	from := len(a.Contributions)
+	for _, size := range plan.InfiniBandMTUs {
+		a.Claim(plan.InfiniBandMTUFact(size), fmt.Sprint(bytes >= size+plan.RoCEOverhead), origin)
+	}
+	for i := range a.Contributions[from:] {
+		a.Contributions[from+i].By = fmt.Sprintf("an MTU of %d", bytes)
+	}
 }
 
 // Skip says why something of a port is not judged.

@@ -163,6 +163,9 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if a.persist == persistKernelArgs && len(a.Contributions) == 0 && slices.ContainsFunc(a.Findings, func(f plan.Finding) bool { return f.Status == plan.Undetermined || f.Status == plan.Deferred }) {
 		a.Contributions = []plan.Contribution{{Sink: sink.BootArgsName, Undecided: true, Origin: b.OriginOf("persist", "")}}
 	}
+	if a.persist == persistKernelArgs {
+		a.Contributions = append(a.Contributions, plan.Contribution{Sink: plan.FactSink, Key: plan.ACSArgumentsFact, Value: "wanted", Origin: b.OriginOf("persist", "")})
+	}
 	return a.Assessment
 }
 

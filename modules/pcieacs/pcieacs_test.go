@@ -438,7 +438,8 @@ func TestFindings(t *testing.T) {
 func TestWithheld(t *testing.T) {
 	b := plantest.Blocks(t, types, persistent)[0]
 	b.Withheld = []plan.Withheld{{Attribute: "scope", Reason: "a virtual machine"}}
-	if a := (pcieacs.Type{}).Assess(b, on(server)); len(a.Findings)+len(a.Contributions)+len(a.Steps) > 0 {
+	a := (pcieacs.Type{}).Assess(b, on(server))
+	if len(a.Findings)+len(a.Steps) > 0 || len(a.Contributions) != 1 || a.Contributions[0].Sink != plan.FactSink || a.Contributions[0].Key != plan.ACSArgumentsFact {
 		t.Errorf("%+v", a)
 	}
 	b = plantest.Blocks(t, types, `pcie_acs "gpus" { redirect = null }`)[0]

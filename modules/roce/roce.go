@@ -184,8 +184,10 @@ func (a *assessor) contribute() {
 		}
 	}
 	a.Claim(nicport.StateFact, plan.UpOrDown(true), a.Block.Origin)
+	a.Claim(plan.LinkLayerFact, "Ethernet", a.Block.Origin)
+	a.fact(plan.RoCEVersionFact, "v2", a.Block.OriginOf("roce_mode", ""))
 	if mtu, ok := nicport.Number(a.Block.Attributes["mtu"]); ok {
-		a.Claim(nicport.MTUFact, fmt.Sprint(mtu), a.Block.OriginOf("mtu", ""))
+		a.ClaimMTU(mtu, a.Block.OriginOf("mtu", ""))
 	}
 	for _, own := range []string{"dcbx", "pause"} {
 		if value := text(a.Block, own); value != "" && value != unmanaged {
@@ -197,8 +199,11 @@ func (a *assessor) contribute() {
 	}
 	if a.host {
 		for _, agent := range agents {
-			a.fact("unit "+agent+" active", "false", a.Block.OriginOf("dcbx", ""))
+			a.fact(plan.UnitFact(agent, "active"), "false", a.Block.OriginOf("dcbx", ""))
 		}
+	}
+	for _, module := range plan.RDMAModules(nicport.Keys(a.Block), a.Facts.Inventory) {
+		a.fact(plan.ModuleFact(module), "loaded", a.Block.Origin)
 	}
 	a.fact(plan.ModuleFact(rdmaCM), "loaded", a.Block.Origin)
 }

@@ -110,7 +110,7 @@ func contribute(a *plan.Assessment, b plan.Block, unit string) {
 	for _, name := range []string{"enabled", "active", "masked"} {
 		if v := b.Attributes[name]; v != cty.NilVal && v.IsKnown() && !v.IsNull() {
 			a.Contributions = append(a.Contributions, plan.Contribution{
-				Sink: plan.FactSink, Key: "unit " + unit + " " + name, Value: fmt.Sprint(v.True()), Origin: b.OriginOf(name, ""),
+				Sink: plan.FactSink, Key: plan.UnitFact(unit, name), Value: fmt.Sprint(v.True()), Origin: b.OriginOf(name, ""),
 			})
 		}
 	}

@@ -258,11 +258,16 @@ func dropIn(p string) owned {
 // assessUnit judges one unit; nil when the unit is not installed, so that it has no drop-in.
 func assessUnit(unit string, contributions []plan.Contribution, keep bool, own []confdir.File, facts node.Facts) *plan.Assessment {
 	const id = "limits.unit"
-	state, _ := node.Unit.Get(facts, unit).Get()
+	a := &plan.Assessment{}
+	installed := node.Unit.Get(facts, unit)
+	state, ok := installed.Get()
+	if !ok {
+		*a = unread(contributions, id, "whether there is "+unit, installed)
+		return a
+	}
 	if state.Load == "not-found" {
 		return nil // the limits block says that it is skipped
 	}
-	a := &plan.Assessment{}
 	v := node.UnitFiles.Get(facts, unit)
 	unitFiles, ok := v.Get()
 	if !ok {
