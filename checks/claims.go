@@ -8,6 +8,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"busbar/modules/gpudirect"
 	"busbar/node"
 	"busbar/plan"
 )
@@ -170,9 +171,9 @@ func (GPUDirectRDMA) Claims(b plan.Block, inv node.Inventory) []plan.Contributio
 	c := claims{block: b, inv: inv}
 	c.loaded(nvidiaModule, "ib_core", "ib_uverbs")
 	switch path, _ := c.given("path"); path {
-	case peermemPath:
-		c.loaded(peermemModule)
-	case dmabufPath:
+	case gpudirect.Peermem:
+		c.loaded(plan.PeerMemoryModule)
+	case gpudirect.DMABuf:
 		c.node(openFact, "true", `path = "dmabuf"`, b.OriginOf("path", ""))
 	}
 	return c.facts

@@ -2,7 +2,6 @@
 package link
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/zclconf/go-cty/cty"

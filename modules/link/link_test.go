@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,14 @@ func TestLink(t *testing.T) {
 	const protected = "drift link.mtu 0000:01:00.0 (/sys/class/net/eno1/mtu)\nconflict link.mtu_file 0000:01:00.0 (/run/systemd/network/10-netplan-eno1.network:5)"
 	undriven := plantest.PortNode(healthy.Answers()...)
 	inv := undriven.Inventory
-	inv.PCI = node.Known([]node.PCIFunction{{Address: rail, Vendor: "15b3", Device: "1021", Class: "020000", Driver: "vfio-pci"}}, node.Source{})
-	inv.Netdevs, inv.RDMA = node.Known([]node.Netdev{}, node.Source{}), node.Known([]node.RDMADevice{}, node.Source{})
+	functions, _ := inv.PCI.Get()
+	functions = slices.Clone(functions)
+	functions[slices.IndexFunc(functions, func(p node.PCIFunction) bool { return p.Address == rail })].Driver = "vfio-pci"
+	inv.PCI = node.Known(functions, inv.PCI.Source())
+	netdevs, _ := inv.Netdevs.Get()
+	inv.Netdevs = node.Known(slices.DeleteFunc(slices.Clone(netdevs), func(d node.Netdev) bool { return d.PCI == rail }), inv.Netdevs.Source())
+	devices, _ := inv.RDMA.Get()
+	inv.RDMA = node.Known(slices.DeleteFunc(slices.Clone(devices), func(d node.RDMADevice) bool { return d.PCI == rail }), inv.RDMA.Source())
 	undriven = undriven.WithInventory(inv)
 	plantest.Run(t, types, []plantest.Case{
 		{

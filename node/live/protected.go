@@ -243,11 +243,12 @@ func (r *Reader) protect(b netboot, v node.Value[network], saved node.Value[[]st
 			}
 		}
 	}
-	for _, address := range saved { // nothing shows the ports of a NIC that lost its driver: NICs takes it for one of one port
+	for _, port := range was { // nothing shows the ports of a NIC that lost its driver: NICs takes it for one of one port
+		address, _, _ := strings.Cut(port, "/")
 		shown := slices.ContainsFunc(netdevs, func(d node.Netdev) bool { return d.PCI == address }) ||
 			slices.ContainsFunc(rdma, func(d node.RDMADevice) bool { return d.PCI == address })
 		if node.IsPCIAddress(address) && !shown {
-			p.ports[address] = wasProtected
+			p.ports[address] = node.ProtectedAsSaved
 		}
 	}
 	return node.Known(p.list(), v.Source())
