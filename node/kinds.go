@@ -100,6 +100,8 @@ var (
 	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
 	// ConfidentialComputing is whether GPUs keep their data from the host.
 	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
+	// GPUUsers are the processes that use GPUs.
+	GPUUsers = Kind[GPUUsage]{"gpu_users"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -143,6 +145,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	P2P.name:                   decode[P2PState],
 	GPUFabric.name:             decode[GPUFabricState],
 	ConfidentialComputing.name: decode[ConfidentialComputingState],
+	GPUUsers.name:              decode[GPUUsage],
 }
 
 func decode[T any](in valueJSON) (any, error) {

@@ -197,6 +197,9 @@ func answers() []node.Answer {
 			State: node.FabricCompleted, Status: node.FabricSuccess, Clique: 4026, ClusterUUID: node.NoCluster, Health: known(node.FabricHealth(0xaa)), Summary: known("healthy"),
 		}, node.Source{Call: "NVML"})),
 		node.ConfidentialComputing.Answer("", node.Known(node.ConfidentialComputingState{Environment: "production", Enabled: true, DevTools: true, MultiGPU: known("none")}, node.Source{Call: "NVML"})),
+		node.GPUUsers.Answer("", node.Known(node.GPUUsage{
+			Users: []node.GPUUser{{PID: 7, Name: "python3", GPUs: []string{"0000:1b:00.0"}}}, Unseen: known(2), Hidden: 3,
+		}, at("/proc"))),
 	}
 }
 

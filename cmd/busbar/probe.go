@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -136,17 +135,17 @@ func (c *console) probeP2P(ctx context.Context, f probeFlags) error {
 			return &exit{plan.ExitError, fmt.Errorf("--record: %w", err)}
 		}
 	}
-	if !f.force {
-		if err := unused(f.gpus); err != nil {
-			return err
-		}
-	}
 	t := target{root: "/"}
 	reader, err := t.reader(c)
 	if err != nil {
 		return err
 	}
-	facts := reader.Read(ctx, reader.Inventory(ctx), nil)
+	facts := reader.Read(ctx, reader.Inventory(ctx), []node.Query{node.GPUUsers.Query("")})
+	if !f.force {
+		if err := unused(facts, f.gpus); err != nil {
+			return err
+		}
+	}
 	if !c.quiet && probe.Loaded() {
 		fmt.Fprintf(c.err, "busbar: takes %s on each GPU, besides what CUDA takes for itself\n", probe.Bytes(probe.BuffersEach*f.sizeMiB<<20))
 	}
@@ -207,25 +206,18 @@ func (c *console) recordBaseline(file string, doc report.P2P) error {
 }
 
 // unused is an error where a process uses the GPUs at these addresses, or any GPU, and where that is not known.
-func unused(gpus []string) error {
-	usage, err := probe.Look()
-	if err != nil {
-		return &exit{plan.ExitError, fmt.Errorf("looking who uses the GPUs: %w", err)}
+func unused(facts node.Facts, gpus []string) error {
+	v := node.GPUUsers.Get(facts, "")
+	usage, known := v.Get()
+	if !known {
+		return &exit{plan.ExitError, fmt.Errorf("looking who uses the GPUs: %s: %s", v.Source(), v.Reason())}
 	}
-	var busy []string
-	for _, u := range usage.Users {
-		if u.Uses(gpus) {
-			busy = append(busy, u.String())
-		}
-	}
-	unseen, known := usage.Unseen.Get()
-	switch {
-	case len(busy) > 0:
-		return &exit{plan.ExitError, fmt.Errorf("the GPUs are in use by %s: wait until it has ended, or say --force", strings.Join(busy, "; "))}
-	case unseen > 0:
-		return &exit{plan.ExitError, fmt.Errorf("the GPUs are in use by processes that do not show here, of other users or containers (%s): wait until they have ended, or say --force", usage.Unseen.Source())}
-	case !known && usage.Hidden > 0 && os.Geteuid() != 0:
-		return &exit{plan.ExitNeedsRoot, fmt.Errorf("whether the GPUs are in use cannot be seen: %d processes belong to others; run it as root, or say --force", usage.Hidden)}
+	by := usage.By(gpus...)
+	switch users, known := by.Get(); {
+	case !known:
+		return &exit{plan.ExitNeedsRoot, fmt.Errorf("whether the GPUs are in use cannot be seen: %s; or say --force", by.Reason())}
+	case len(users) > 0:
+		return &exit{plan.ExitError, fmt.Errorf("the GPUs are in use: %s: wait until that has ended, or say --force", strings.Join(users, "; "))}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func TestProbeBusy(t *testing.T) {
 	// The shell holds the device files.
 	setup := "mount -t tmpfs none /dev && : >/dev/null && : >/dev/nvidia0 && : >/dev/nvidia-uvm && exec 8</dev/nvidia0 9</dev/nvidia-uvm &&"
 	o := execute(t, withDriver(t, library, setup, nil, "--json"))
-	o.want(t, plan.ExitError, "the GPUs are in use by sh (process ", "wait until it has ended, or say --force", `"command": "probe p2p"`)
+	o.want(t, plan.ExitError, "the GPUs are in use: sh (process ", ") uses GPUs: wait until that has ended, or say --force", `"command": "probe p2p"`)
 	execute(t, withDriver(t, library, setup, nil, "--size", "1", "--force", "--quiet")).want(t, plan.ExitOK)
 }
 
