@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"busbar/internal/p2p"
 	"busbar/node"
 )
 
@@ -158,4 +159,9 @@ func (f files) gpuMinors() (map[string]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// unmeasured is the answer about copies between GPUs: reading makes none.
+func (*session) unmeasured(string) node.Value[p2p.Result] {
+	return node.Unknown[p2p.Result]("nothing was copied: busbar verify --probe copies", node.Source{})
 }

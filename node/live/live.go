@@ -219,6 +219,7 @@ func kindReaders() map[string]kindReader {
 		node.GPUFabric.Name():             readsByChild(node.GPUFabric, gpuWithout[node.GPUFabricState]),
 		node.ConfidentialComputing.Name(): readsByChild(node.ConfidentialComputing, nvidiaWithout[node.ConfidentialComputingState]),
 		node.GPUUsers.Name():              reads(byFile, node.GPUUsers, (*session).gpuUsers),
+		node.P2PMeasurement.Name():        reads(byFile, node.P2PMeasurement, (*session).unmeasured),
 	}
 }
 
