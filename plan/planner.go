@@ -52,6 +52,9 @@ func (p *Planner) Queries(blocks []Block, inventory node.Inventory) []node.Query
 	for _, b := range blocks {
 		if b.Undecided == "" && !p.skips(b) {
 			add(p.TypeOf(b).Queries(b, inventory))
+			if p.TypeOf(b).Spec().Ceiling > Live {
+				add(inUseQueries(inventory))
+			}
 		}
 	}
 	// What a sink has to know can hang on what is contributed, which hangs on facts;
@@ -88,6 +91,7 @@ func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Pla
 	onlyServed(all.Findings, steps)
 	for i := range steps {
 		steps[i].Expect = Fingerprint(facts, steps[i].Action.Queries())
+		steps[i].Disturbs = steps[i].InUse(facts, false)
 	}
 	return assemble(byAddress, all.Findings, steps, p.ceilings(), facts.ObservedAt)
 }
