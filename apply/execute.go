@@ -33,8 +33,9 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 	case plan.RemoveFile:
 		return r.removeFile(ctx, a)
 	case plan.WriteMarker:
-		_, err := atomicfile.Write(r.Root, node.MarkerPath, []byte(plan.MarkerText(a.Marker)), atomicfile.Mode(0o644), atomicfile.MkdirAll())
-		return err
+		return r.writeState(node.MarkerPath, plan.MarkerText(a.Marker))
+	case plan.SaveProtected:
+		return r.writeState(node.ProtectedPath, plan.ProtectedText(a.NICs))
 	case plan.UpdateGRUB:
 		return r.updateGRUB(now)
 	case plan.SetUnit:
@@ -75,6 +76,12 @@ func (r *runner) writeFile(ctx context.Context, a plan.WriteFile, now node.Facts
 	}
 	_, err := atomicfile.Write(r.Root, a.Path, []byte(a.Text), options...)
 	r.unitFiles = r.unitFiles || isUnitFile(a.Path)
+	return err
+}
+
+// writeState writes a file of busbar's own for later runs.
+func (r *runner) writeState(path, text string) error {
+	_, err := atomicfile.Write(r.Root, path, []byte(text), atomicfile.Mode(0o644), atomicfile.MkdirAll())
 	return err
 }
 

@@ -5,6 +5,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -125,7 +126,7 @@ func (m *machine) options(planned func(context.Context) (Planned, error)) Option
 
 func (m *machine) Inventory(context.Context) node.Inventory {
 	inv := node.Inventory{
-		BootID: node.Known("boot-1", node.Source{}), Marker: node.Known(node.Marker{}, node.Source{}),
+		BootID: node.Known("boot-1", node.Source{}), Marker: node.Known(node.Marker{}, node.Source{}), SavedProtected: node.Known([]string{}, node.Source{}),
 		Virtualization: node.Known(cmp.Or(m.virtualization, "none"), node.Source{}),
 		PCI: node.Known([]node.PCIFunction{
 			{Address: port, Vendor: "10b5", Device: "9716", Class: "060400", Driver: "pcieport"},
@@ -140,6 +141,11 @@ func (m *machine) Inventory(context.Context) node.Inventory {
 		if strings.Contains(string(text), "iommu=pt") {
 			inv.Marker = node.Known(node.Marker{BootID: "boot-1", Args: []string{"iommu=pt"}}, node.Source{})
 		}
+	}
+	if text, err := os.ReadFile(m.root + node.ProtectedPath); err == nil {
+		var saved []string
+		must(json.Unmarshal(text, &saved))
+		inv.SavedProtected = node.Known(saved, node.Source{})
 	}
 	return inv
 }
@@ -389,6 +395,7 @@ func everything(f node.Facts) []plan.Step {
 		{Target: "slurmd.service", Requires: []string{"slurmd-limits"}, Provides: []string{"slurmd-reloaded"}, Action: plan.ReloadUnits{Units: []string{"slurmd.service"}}},
 		{Target: "slurmd.service", Requires: []string{"slurmd-reloaded"}, Action: plan.RestartUnit{Unit: "slurmd.service", Limits: []plan.ProcessLimit{{Item: "memlock", Value: limits.Unlimited}}}},
 		{Target: "nvidia-fabricmanager.service", Action: plan.SetUnit{Unit: "nvidia-fabricmanager.service", Enablement: "enabled", Active: "active"}},
+		{Target: "protected", Action: plan.SaveProtected{NICs: []string{nic, "bond0"}}},
 		{Target: "marker", Requires: []string{"boot-args"}, Action: plan.WriteMarker{Marker: node.Marker{FormatVersion: "1.0", BootID: "boot-1", Args: []string{"iommu=pt"}}}},
 	}
 }

@@ -127,6 +127,7 @@ func TestEveryKindOfStep(t *testing.T) {
 		"daemon-reload:slurmd.service done",
 		"restart-unit:slurmd.service done",
 		"set-unit:nvidia-fabricmanager.service done",
+		"save-protected:protected done",
 		"write-marker:marker done",
 	}
 	if diff := cmp.Diff(want, outcomes(result)); diff != "" {
@@ -147,8 +148,10 @@ func TestEveryKindOfStep(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if info, err := os.Stat(m.root + node.MarkerPath); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("marker: %v, %v", info, err)
+	for _, name := range []string{node.MarkerPath, node.ProtectedPath} {
+		if info, err := os.Stat(m.root + name); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
 	}
 
 	t.Run("again", func(t *testing.T) {
@@ -185,7 +188,7 @@ func TestKilledAnywhereConverges(t *testing.T) {
 		if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 {
 			t.Errorf("killed at %d, exit code %d: %s", at, result.ExitCode, errorsOf(result))
 		}
-		for _, name := range []string{"/etc/nccl.conf", "/etc/nccl.conf.busbar-backup", "/boot/grub/grub.cfg", "/units/slurmd.service", portConfig, nicConfig, node.MarkerPath} {
+		for _, name := range []string{"/etc/nccl.conf", "/etc/nccl.conf.busbar-backup", "/boot/grub/grub.cfg", "/units/slurmd.service", portConfig, nicConfig, node.MarkerPath, node.ProtectedPath} {
 			if got, want := m.text(name), want.text(name); got != want {
 				t.Errorf("killed at %d, %s is %q, want %q", at, name, got, want)
 			}
@@ -447,7 +450,7 @@ func TestInterruptedAfterStep(t *testing.T) {
 	if result.ExitCode != plan.ExitPartial || !result.Interrupted {
 		t.Errorf("exit code %d, interrupted %t", result.ExitCode, result.Interrupted)
 	}
-	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 11 {
+	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 12 {
 		t.Errorf("the next run: exit code %d, %v", result.ExitCode, outcomes(result))
 	}
 }

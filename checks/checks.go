@@ -12,6 +12,7 @@ func All() []plan.Type {
 		Fabric{},
 		GID{},
 		GPUDirectRDMA{},
+		GPUDirectStorage{},
 		GPUs{},
 		InfiniBand{},
 		Lossless{},

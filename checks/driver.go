@@ -43,15 +43,18 @@ func (Driver) Validate(b plan.Block) []plan.Problem {
 		return problem(err)
 	}
 	var problems []plan.Problem
-	for attribute, version := range map[string]*string{"version": c.Version, "min_version": c.MinVersion} {
-		if version == nil {
+	for _, v := range []struct {
+		attribute string
+		version   *string
+	}{{"version", c.Version}, {"min_version", c.MinVersion}} {
+		if v.version == nil {
 			continue
 		}
-		if _, err := versionNumbers(*version); err != nil {
-			problems = append(problems, plan.Problem{Attribute: attribute, Summary: "not a version", Detail: err.Error()})
+		if _, err := versionNumbers(*v.version); err != nil {
+			problems = append(problems, plan.Problem{Attribute: v.attribute, Summary: "not a version", Detail: err.Error()})
 		}
 	}
-	for name := range c.Parameters {
+	for _, name := range sortedKeys(c.Parameters) {
 		if strings.HasPrefix(name, "NVreg_") {
 			problems = append(problems, plan.Problem{Attribute: "parameters", Summary: "not a parameter in force", Detail: fmt.Sprintf("The driver shows %s as %s.", name, strings.TrimPrefix(name, "NVreg_"))})
 		}
@@ -157,7 +160,7 @@ func (c driverConfig) judge(driver node.NVIDIADriverState) []plan.Finding {
 		findings = append(findings, f)
 	}
 	if c.Open != nil {
-		f := plan.Finding{ID: "driver.open", Target: "open", Status: plan.OK, Want: flavour(*c.Open), Found: flavour(driver.Open), Summary: "the driver's kernel modules are the " + flavour(driver.Open) + " ones"}
+		f := plan.Finding{ID: "driver.open", Target: "open", Status: plan.OK, Want: node.NVIDIADriverState{Open: *c.Open}.Flavour(), Found: driver.Flavour(), Summary: "the driver's kernel modules are the " + driver.Flavour() + " ones"}
 		if driver.Open != *c.Open {
 			f.Status = plan.Drift
 			f.Summary += ", wanted are the " + f.Want + " ones"
@@ -172,13 +175,6 @@ func (c driverConfig) judge(driver node.NVIDIADriverState) []plan.Finding {
 		findings = append(findings, parameter(name, c.Parameters[name], driver.Parameters))
 	}
 	return findings
-}
-
-func flavour(open bool) string {
-	if open {
-		return "open"
-	}
-	return "proprietary"
 }
 
 // parameter judges one that is in force. A name that is misspelt in modprobe.d is ignored by the driver.

@@ -67,7 +67,7 @@ func (Fabric) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		v := node.GPUFabric.Get(facts, g.Address)
 		state, ok := v.Get()
 		switch {
-		case v.IsUnsupported(), ok && state.State == node.FabricNotSupported && !c.Cluster:
+		case v.IsUnsupported(), ok && state.State == node.FabricNotSupported && !c.Cluster, !ok && !registers(g):
 			a.Findings = append(a.Findings, plan.Finding{ID: fabricID, Target: g.Address, Status: plan.Skipped, Source: v.Source(), Summary: name(g) + " has no fabric to register with"})
 			continue
 		case !ok:
@@ -87,6 +87,13 @@ func (Fabric) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, subnetManager(facts))
 	}
 	return a
+}
+
+// registers reports whether the GPU's model may register with a fabric, which those of NVLink 4 and later do where
+// NVSwitches connect them; a model that is not in the table may.
+func registers(g node.GPU) bool {
+	m, ok := g.Model()
+	return !ok || m.Generation >= 4 && m.Peers != node.NVLinkBridge
 }
 
 // registered judges a GPU's state and status.

@@ -173,9 +173,9 @@ func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
 		{"BAR1", partsOf(states, func(s node.GPUState) node.Value[string] {
 			return shown(s.BAR1Bytes, func(n uint64) string { return strconv.FormatUint(n>>20, 10) + " MiB" })
 		})},
-		{"ECC", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.ECC, onOrOff) })},
+		{"ECC", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.ECC, enablement) })},
 		{"compute mode", partsOf(states, func(s node.GPUState) node.Value[string] { return s.ComputeMode })},
-		{"persistence", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.Persistence, onOrOff) })},
+		{"persistence", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.Persistence, enablement) })},
 	}
 	f := plan.Finding{ID: id, Target: "gpus", Status: plan.OK, Want: "all alike", Found: "all alike", Summary: "all GPUs are alike"}
 	var differences, unread []string
@@ -204,11 +204,11 @@ func shown[T any](v node.Value[T], show func(T) string) node.Value[string] {
 	return partOf(v, func(x T) node.Value[string] { return node.Known(show(x), v.Source()) })
 }
 
-func onOrOff(on bool) string {
+func enablement(on bool) string {
 	if on {
-		return "on"
+		return "enabled"
 	}
-	return "off"
+	return "disabled"
 }
 
 // differences says which GPUs have something else than most; empty where none has.
@@ -242,10 +242,10 @@ func (c gpusConfig) divided(gpus []node.GPU, states []node.Value[node.GPUState])
 	var findings []plan.Finding
 	for i, v := range states {
 		now, next := partOf(v, func(s node.GPUState) node.Value[bool] { return s.MIG }), partOf(v, func(s node.GPUState) node.Value[bool] { return s.MIGPending })
-		f := plan.Finding{ID: id, Target: gpus[i].Address, Status: plan.OK, Want: onOrOff(*c.MIG), Source: now.Source()}
+		f := plan.Finding{ID: id, Target: gpus[i].Address, Status: plan.OK, Want: enablement(*c.MIG), Source: now.Source()}
 		is, ok := now.Get()
 		pending, told := next.Get()
-		f.Found = onOrOff(is)
+		f.Found = enablement(is)
 		switch {
 		case now.IsUnsupported() && !*c.MIG:
 			f.Found, f.Summary = "none", name(gpus[i])+" has no MIG"
@@ -259,9 +259,11 @@ func (c gpusConfig) divided(gpus []node.GPU, states []node.Value[node.GPUState])
 				f.Why = "a divided GPU has neither NVLink nor peers"
 			}
 		case told && pending != *c.MIG:
-			f.Status, f.Found = plan.Drift, f.Found+", "+onOrOff(pending)+" after a reset"
-			f.Summary = fmt.Sprintf("MIG is %s on %s, and will be %s after the next reset", onOrOff(is), name(gpus[i]), onOrOff(pending))
+			f.Status, f.Found = plan.Drift, f.Found+", "+enablement(pending)+" after a reset"
+			f.Summary = fmt.Sprintf("MIG is %s on %s, and will be %s after the next reset", enablement(is), name(gpus[i]), enablement(pending))
 			f.Fix = fmt.Sprintf("nvidia-smi -i %s -mig %d", gpus[i].Address, map[bool]int{true: 1}[*c.MIG])
+		case !told && !next.IsUnsupported():
+			f = unreadGPU(id, gpus[i].Address, "MIG after the next reset", next)
 		default:
 			f.Summary = fmt.Sprintf("MIG is %s on %s", f.Found, name(gpus[i]))
 		}

@@ -153,20 +153,27 @@ func linksFix(g node.GPU, parameters map[string]string, active node.Value[int]) 
 // slowLinks judges the slowest of the active links; false where there is none, or what its model can is not known.
 func slowLinks(g node.GPU, state node.NVLinkState) (plan.Finding, bool) {
 	model, _ := g.Model()
+	if model.SpeedMBps == 0 {
+		return plan.Finding{}, false
+	}
 	slowest, number := 0, 0
+	var unread []plan.Finding
 	for _, l := range state.Links {
-		if s, _ := l.State.Get(); s != node.NVLinkActive || model.SpeedMBps == 0 {
-			continue
-		}
-		speed, ok := l.SpeedMBps.Get()
-		if !ok {
-			return unreadGPU(linkSpeedID, g.Address, fmt.Sprintf("the speed of NVLink %d", l.Link), l.SpeedMBps), true
-		}
-		if slowest == 0 || speed < slowest {
+		s, ok := l.State.Get()
+		switch speed, told := l.SpeedMBps.Get(); {
+		case !ok && !l.State.IsUnsupported():
+			unread = append(unread, unreadGPU(linkSpeedID, g.Address, fmt.Sprintf("the state of NVLink %d", l.Link), l.State))
+		case s != node.NVLinkActive:
+		case !told:
+			unread = append(unread, unreadGPU(linkSpeedID, g.Address, fmt.Sprintf("the speed of NVLink %d", l.Link), l.SpeedMBps))
+		case slowest == 0 || speed < slowest:
 			slowest, number = speed, l.Link
 		}
 	}
-	if slowest == 0 {
+	switch {
+	case len(unread) > 0 && (slowest == 0 || slowest >= model.SpeedMBps):
+		return unread[0], true
+	case slowest == 0:
 		return plan.Finding{}, false
 	}
 	f := plan.Finding{ID: linkSpeedID, Target: g.Address, Status: plan.OK, Want: "at least " + gigabytes(model.SpeedMBps), Found: gigabytes(slowest)}

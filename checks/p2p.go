@@ -89,13 +89,14 @@ type direction struct{ from, to string }
 // judge is one finding where all is well, else one for each status that pairs have.
 func (k access) judge(gpus []node.GPU, state node.P2PState, facts node.Facts) []plan.Finding {
 	refused, unread := map[string][]direction{}, map[string][]direction{}
-	all := len(gpus) * (len(gpus) - 1)
+	var all []direction
 	for _, from := range gpus {
 		for _, to := range gpus {
 			if from == to {
 				continue
 			}
 			d := direction{from.Address, to.Address}
+			all = append(all, d)
 			pair, ok := state.Between(d.from, d.to)
 			v := k.of(pair)
 			status, known := v.Get()
@@ -105,6 +106,9 @@ func (k access) judge(gpus []node.GPU, state node.P2PState, facts node.Facts) []
 				unread[why] = append(unread[why], d)
 			case !known:
 				unread[v.Reason()] = append(unread[v.Reason()], d)
+			case status == node.P2PUnknown:
+				const why = "the driver does not know it (U)"
+				unread[why] = append(unread[why], d)
 			case status != node.P2POK:
 				refused[status] = append(refused[status], d)
 			}
@@ -113,7 +117,7 @@ func (k access) judge(gpus []node.GPU, state node.P2PState, facts node.Facts) []
 	id := "p2p." + strings.ToLower(k.name)
 	var findings []plan.Finding
 	for _, status := range sortedKeys(refused) {
-		which := pairs(refused[status], all)
+		which := pairs(refused[status], len(all))
 		f := plan.Finding{ID: id, Target: k.name + " " + status, Status: plan.Drift, Want: node.P2POK, Found: status + ": " + which}
 		f.Summary = fmt.Sprintf("%s: %s, %s", k.denied(), which, p2pWords(status))
 		f.Why = "CUDA and NCCL copy through host memory instead, and no program fails"
@@ -123,12 +127,12 @@ func (k access) judge(gpus []node.GPU, state node.P2PState, facts node.Facts) []
 	for _, why := range sortedKeys(unread) {
 		findings = append(findings, plan.Finding{
 			ID: id, Target: k.name + ", unknown", Status: plan.Undetermined, Want: node.P2POK,
-			Summary: fmt.Sprintf("%s is unknown of %s: %s", k.subject(), pairs(unread[why], all), why),
+			Summary: fmt.Sprintf("%s is unknown of %s: %s", k.subject(), pairs(unread[why], len(all)), why),
 		})
 	}
 	if len(findings) == 0 {
 		findings = append(findings, plan.Finding{
-			ID: id, Target: k.name, Status: plan.OK, Want: node.P2POK, Found: node.P2POK, Summary: fmt.Sprintf("%s: all %d pairs", k.granted(), all/2),
+			ID: id, Target: k.name, Status: plan.OK, Want: node.P2POK, Found: node.P2POK, Summary: k.granted() + ": " + pairs(all, len(all)),
 		})
 	}
 	return findings
@@ -155,9 +159,9 @@ func (k access) subject() string {
 	return k.name + " access"
 }
 
-// pairs names pairs: "A and B" of both directions, "A to B" of one. all is how many directions there are.
+// pairs names pairs: "A and B" of both directions, "A to B" of one. all is how many directions there are, two to a pair.
 func pairs(list []direction, all int) string {
-	if len(list) == all {
+	if len(list) == all && all > 2 {
 		return fmt.Sprintf("all %d pairs", all/2)
 	}
 	var words []string

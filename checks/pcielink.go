@@ -22,7 +22,7 @@ func (PCIeLink) Spec() plan.Spec {
 	one, widest := int64(1), int64(32)
 	return plan.Spec{
 		Name: "pcie_link", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
-		Doc: "The PCIe links above devices: as fast and as wide as both ends of each can. A GPU whose link idles at 2.5 GT/s is at rest, which is no fault. Virtual machines show no links of their own and are skipped.",
+		Doc: "The PCIe links above devices: as fast and as wide as both ends of each can. A GPU whose link idles at 2.5 GT/s is at rest, which is no fault; one whose model can do more than its slot is a note. Virtual machines show no links of their own and are skipped.",
 		Attributes: []plan.Attribute{
 			{Name: "devices", Type: cty.List(cty.String), Example: `["0000:19:00.0"]`, Doc: "PCI addresses. Left out, the GPUs and the network adapters that have a link."},
 			{Name: "speed", Type: cty.Number, Min: &one, Fraction: true, Example: "32", Doc: "GT/s that each link must run at or be able to: 2.5, 5, 8, 16, 32 or 64. Left out, what both ends can."},
@@ -230,5 +230,20 @@ func (c pcieLinkConfig) compare(function node.PCIFunction, now, best pciregs.Lin
 	case idle:
 		f.Summary += fmt.Sprintf(", as an idle GPU's does; both ends can do %s", best)
 	}
+	if gpu := (node.GPU{Address: function.Address, PCIID: function.ID()}); f.Status == plan.OK && c.Speed == nil && function.IsNVIDIAGPU() && best.SpeedGTs < speedOf(gpu) {
+		f.ID, f.Status, f.Severity = "pcie_link.limit", plan.Drift, plan.Info
+		f.Summary = fmt.Sprintf("%s can do %gGT/s, and with its slot %s", name(gpu), speedOf(gpu), best)
+		f.Fix = "look in the BIOS whether the slot's speed is limited, where the board can do more"
+	}
 	return f
+}
+
+// speedOf is what the link of a GPU of its model can do in GT/s, 0 where that is not known. From the third generation on
+// each doubles the rate of the one before (PCI Express Base Specification, 4.2).
+func speedOf(g node.GPU) float64 {
+	m, _ := g.Model()
+	if m.PCIe < 3 {
+		return 0
+	}
+	return float64(uint(8) << (m.PCIe - 3))
 }

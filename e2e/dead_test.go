@@ -180,4 +180,51 @@ nccl {
 	for _, r := range rails {
 		g.isLossless(r, true)
 	}
+	// The root is an initramfs, in which nothing outlives a reboot.
+	g.is("", "ls /var/lib/busbar 2>/dev/null || true")
+}
+
+// TestNoRouteAtBoot: what a run with a network saved tells a boot without one which NIC must not be touched.
+func TestNoRouteAtBoot(t *testing.T) {
+	g := micro(t, "the first apply saves which NICs are protected: rails that lost their state are set without a route too, and the management NIC is untouched; a route that moves is saved anew")
+	rails := g.rails("ofed=1")
+	// The one file system here that is not known to be empty after a reboot.
+	g.sh("mkdir -p /dev/state /var/lib/busbar && mount --bind /dev/state /var/lib/busbar")
+	const saved = "save-protected:/var/lib/busbar/protected.json"
+	holds := func(want ...string) {
+		t.Helper()
+		g.is("644 "+strings.Join(want, " "), `echo $(stat -c %a /var/lib/busbar/protected.json; tr -d '[]", ' < /var/lib/busbar/protected.json)`)
+	}
+	management := []string{kmod.Shifted("0000:1b:00.0"), kmod.Shifted("0000:1b:00.1"), "bond0"}
+	g.profile(railNode)
+	g.busbar(2, "plan").has("drift", "protected.saved")
+	g.busbar(0, "apply", "--yes").step("done", saved)
+	holds(management...)
+	g.busbar(0, "apply", "--yes").noStep()
+
+	g.sh("ip route del default")
+	for _, r := range rails {
+		g.sh("cd /sys/bus/pci/drivers/mlx5_core && echo " + r.address + " > unbind && echo " + r.address + " > bind")
+		g.up(r)
+	}
+	g.busbar(2, "plan").has("drift", "roce.mtu")
+	g.busbar(0, "apply", "--yes", "--boot")
+	for _, r := range rails {
+		g.isLossless(r, true)
+	}
+	holds(management...)
+	g.busbar(0, "apply", "--yes").noStep()
+
+	// The run that saves another set still protects the old one.
+	g.sh("ip route add default via 10.0.0.2")
+	before := g.counters()
+	d := g.busbar(2, "apply", "--yes")
+	d.has("drift", "selector.short")
+	d.step("done", saved)
+	if len(d.Run.Steps) != 1 {
+		t.Errorf("too many steps:\n%s", d)
+	}
+	g.wroteNothing(before)
+	holds(rails[0].address)
+	g.busbar(2, "apply", "--yes").noStep()
 }

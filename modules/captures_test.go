@@ -244,11 +244,15 @@ func TestCapturedGuests(t *testing.T) {
 	}{{"gpud/fabric-manager/lspci.nn.a10", "kvm", 1, false}, {"gpud/fabric-manager/lspci.nn.a100", "microsoft", 8, true}} {
 		t.Run(filepath.Base(g.file), func(t *testing.T) {
 			inv := lspciFacts(node.Facts{}, parseLspci(c.read(g.file))).Inventory
-			inv.Virtualization = node.Known(g.hypervisor, node.Source{})
+			inv.Virtualization, inv.Arch = node.Known(g.hypervisor, node.Source{}), node.Known("x86_64", node.Source{})
 			if gpus, _ := inv.GPUs().Get(); len(gpus) != g.gpus {
 				t.Errorf("%d GPUs, want %d", len(gpus), g.gpus)
 			}
-			p := captured{inv: captureNetdevs(inv), profile: "vm-guest", ok: map[string]int{"gpus.count": 1}, wrong: map[string]string{"platform.numa_known numa_node": "lspci -nn tells no NUMA node"}}.judge(t)
+			ok := map[string]int{"gpus.count": 1}
+			if !g.fabricManager {
+				ok["fabric.manager"] = 1 // it is not needed
+			}
+			p := captured{inv: captureNetdevs(inv), profile: "vm-guest", ok: ok, wrong: map[string]string{"platform.numa_known numa_node": "lspci -nn tells no NUMA node"}}.judge(t)
 			if wanted := slices.ContainsFunc(p.Findings, func(f plan.Finding) bool { return f.Address == "service.nvidia-fabricmanager" }); wanted != g.fabricManager {
 				t.Errorf("the fabric manager is wanted: %v, want %v", wanted, g.fabricManager)
 			}
@@ -347,11 +351,12 @@ func TestCapturedTopologies(t *testing.T) {
 	} {
 		t.Run(test.file, func(t *testing.T) {
 			c := cases{t, c.dir}
-			inv := node.Inventory{PCI: c.topologyFile("nccl-xml/"+test.file, test.ids, test.classes), Virtualization: node.Known(test.virtualization, node.Source{})}
+			inv := node.Inventory{PCI: c.topologyFile("nccl-xml/"+test.file, test.ids, test.classes), Virtualization: node.Known(test.virtualization, node.Source{}), Arch: node.Known("x86_64", node.Source{})}
 			inv = captureNetdevs(inv)
-			ok := map[string]int{"gpus.count": 1, "platform.numa_known": 1}
+			ok := map[string]int{"gpus.count": 1, "platform.numa_known": 1, "fabric.manager": 1} // none of the files shows NVSwitches
 			if test.wrong != nil {
 				delete(ok, "gpus.count")
+				delete(ok, "fabric.manager")
 			}
 			captured{inv: inv, profile: test.profile, ok: ok, wrong: test.wrong}.judge(t)
 

@@ -155,6 +155,23 @@ func (c cases) procModules(name string, wanted ...string) node.Facts {
 	return plantest.Node(answers...)
 }
 
+// driver is a node with a GPU whose /proc/modules is a case; that the driver is proprietary stands there as its taint.
+func (c cases) driver(name string) node.Facts {
+	var driver node.NVIDIADriverState
+	for line := range strings.Lines(c.read(name)) {
+		if words := strings.Fields(line); words[0] == "nvidia" {
+			driver = node.NVIDIADriverState{Loaded: true, Open: !strings.Contains(words[len(words)-1], "P")}
+		}
+	}
+	noUnit := node.UnitState{Load: "not-found", Active: node.Known("inactive", node.Source{})}
+	f := c.procModules(name, "nvidia_peermem", "nv_peer_mem").With(
+		node.NVIDIADriver.Answer("", node.Known(driver, node.Source{Path: "/proc/driver/nvidia/version"})), path(plan.PeerMemoryClient, false),
+		node.Unit.Answer("nv_peer_mem.service", node.Known(noUnit, node.Source{})), node.Unit.Answer("openibd.service", node.Known(noUnit, node.Source{})))
+	inv := f.Inventory
+	inv.PCI = node.Known([]node.PCIFunction{{Address: "0000:1b:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "nvidia"}}, node.Source{Path: "/sys/bus/pci/devices"})
+	return f.WithInventory(inv)
+}
+
 // nccl is a node whose /etc/nccl.conf is a case.
 func (c cases) nccl(name string, more ...node.Answer) node.Facts {
 	return plantest.Node(append(more, node.File.Answer(sink.NCCLPath, node.Known(node.FileState{Exists: true, Text: c.read(name)}, node.Source{Path: sink.NCCLPath})))...)
@@ -318,9 +335,19 @@ func moduleRows(c cases) []row {
 			blocks: `kernel_module "nvidia" { options = { NVreg_RegistryDwords = "\"ForceP2P=17;RMForceP2PType=1;RMPcieP2PType=1;PeerMappingOverride=1;RMForceStaticBar1=1\"" } }`,
 		},
 		{input: dwords, condition: "another option is wanted", verdict: "FAIL", facts: plantest.Node(loaded("nvidia", false), options), blocks: `kernel_module "nvidia" { options = { NVreg_EnableResizableBar = "1" } }`, says: []string{"step write-file:/etc/modprobe.d/zz-busbar.conf"}},
+		{
+			input: "modprobe-nvreg-unknown.conf", verdict: "WARN", blocks: `nvidia_driver { options = { NVreg_DynamicPowerManagement = "0x02" } }`,
+			facts: plantest.Node(plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/nvidia.conf": c.read("modprobe-nvreg-unknown.conf")}), node.NVIDIADriver.Answer("", node.Known(node.NVIDIADriverState{
+				Loaded: true, Version: "595.45.04", Open: true, Parameters: node.Known(map[string]string{"DynamicPowerManagement": "2", "InitializeSystemMemoryAllocations": "0"}, node.Source{Path: "/proc/driver/nvidia/params"}),
+			}, node.Source{Path: "/proc/driver/nvidia/version"}))),
+			says: []string{"drift warn nvidia_driver.unknown_option NVreg_UsePageAttributeTable (/etc/modprobe.d/nvidia.conf:1)", "ok nvidia_driver.option_in_force NVreg_DynamicPowerManagement"},
+		},
 		{input: "modules-peermem-ok.txt", blocks: runningOnly("nvidia-peermem", "loaded"), facts: c.procModules("modules-peermem-ok.txt", "nvidia_peermem"), verdict: "PASS"},
 		{input: "modules-peermem-missing.txt", blocks: peermem, facts: c.procModules("modules-peermem-missing.txt", "nvidia_peermem"), verdict: "FAIL", says: []string{"!drift kernel_module.running nvidia_peermem", "!drift kernel_module.boot nvidia_peermem"}},
 		{input: "modules-peermem-missing.txt", condition: "the profile uses dma-buf", facts: c.procModules("modules-peermem-missing.txt", "nvidia_peermem"), verdict: "PASS"},
+		{input: "modules-inbox-open-dmabuf.txt", blocks: `gpudirect { path = "dmabuf" }`, facts: c.driver("modules-inbox-open-dmabuf.txt"), verdict: "PASS", says: []string{"ok gpudirect.dmabuf dma-buf"}},
+		{input: "modules-inbox-open-dmabuf.txt", condition: "either way", blocks: `gpudirect {}`, facts: c.driver("modules-inbox-open-dmabuf.txt"), verdict: "PASS", says: []string{"ok gpudirect.path GPU memory"}, silent: "step "},
+		{input: "modules-peermem-missing.txt", condition: "either way", blocks: `gpudirect {}`, facts: c.driver("modules-peermem-missing.txt"), verdict: "FAIL", says: []string{"!drift gpudirect.path GPU memory", "step load-module:nvidia_peermem"}},
 		{input: "modules-nouveau-won.txt", blocks: `kernel_module "nouveau" { state = "unloaded" }`, facts: c.procModules("modules-nouveau-won.txt", "nouveau"), verdict: "FAIL", says: []string{"!drift kernel_module.running nouveau", "!drift kernel_module.blacklist nouveau"}},
 	}
 }
@@ -452,12 +479,19 @@ func ncclRows(c cases) []row {
 	return rows
 }
 
+// kernelLog is why what stands nowhere else is not judged.
+const kernelLog = "the kernel log is not read yet"
+
 // later are the inputs that need what is not read or judged yet, and why.
 var later = map[string]string{
-	"modules-no-ib-umad.txt":             "whether a board has NVLink 5 is not known yet",
-	"modules-inbox-open-dmabuf.txt":      "the block type gpudirect decides on dma-buf",
-	"modprobe-nvreg-unknown.conf":        "the parameters that a driver knows are not read yet",
 	"modprobe-nouveau-not-in-initramfs/": "the initramfs is not read yet",
+	"dmesg-nvreg-unknown.txt":            kernelLog,
+	"dmesg-peermem-symbol-version.txt":   kernelLog,
+	"dmesg-peermem-unknown-symbol.txt":   kernelLog,
+	"dmesg-unsigned-module.txt":          kernelLog,
+	"dmesg-nvfs-no-symbol-version.txt":   kernelLog,
+	"dmesg-amdvi-unknown-on.txt":         kernelLog,
+	"dmesg-ordering-cycle.txt":           kernelLog,
 	// Of nccl-oci-h100.conf the clause on PFC: a priority for traffic class 41 is the
 	// business of the block type roce.
 }
@@ -472,7 +506,7 @@ func TestCases(t *testing.T) {
 	c := openCases(t)
 	expected := c.expected()
 	got := map[string][]string{}
-	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), portCases(c)) {
+	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), portCases(c), matrixRows(c), nvidiaRows(c)) {
 		if _, known := expected[r.input]; !known {
 			t.Errorf("%s is not in EXPECT.tsv", r.input)
 		}
@@ -503,6 +537,7 @@ func isInput(name string) bool {
 	kinds := []string{
 		"cmdline-", "grub-", "modload-", "modprobe-", "modules-", "sysctl-", "limits-", "nixos-",
 		"lspci-", "mlnx-qos-", "roce-", "gids-", "mtu-", "ib-", "ibdev-", "sysfs-", "ifaces-",
+		"topo-", "nvlink-", "fabric-", "fm-", "nvidia-", "imex-", "dmesg-",
 	}
 	return slices.ContainsFunc(kinds, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -52,6 +52,25 @@ func TestContradictions(t *testing.T) {
 			"",
 		},
 		{
+			"peer memory is unloaded", "gpudirect { path = \"any\" }\nkernel_module \"nvidia-peermem\" { state = \"unloaded\" }",
+			[]string{`kernel module nvidia_peermem "loaded" is wanted by path = "any" (node.hcl:1), and kernel_module.nvidia-peermem wants "unloaded" (node.hcl:2)`},
+			"",
+		},
+		{
+			"peer memory at boot", "gpudirect { path = \"peermem\" }\nkernel_args { present = { \"modprobe.blacklist\" = \"nvidia-peermem\", nokaslr = \"\" } }",
+			[]string{`kernel module nvidia_peermem at boot "loaded" is wanted by path = "peermem" (node.hcl:1), and kernel_args wants "unloaded" by modprobe.blacklist=nvidia-peermem (node.hcl:2)`},
+			"nokaslr",
+		},
+		{
+			"the predecessor of peer memory", "gpudirect {}\nkernel_module \"nv_peer_mem\" { state = \"loaded\" }\nservice \"nv_peer_mem\" { active = true }",
+			[]string{
+				`kernel module nv_peer_mem "unloaded" is wanted by path = "any" (node.hcl:1), and kernel_module.nv_peer_mem wants "loaded" (node.hcl:2)`,
+				`unit nv_peer_mem.service active "false" is wanted (node.hcl:1), and service.nv_peer_mem wants "true" (node.hcl:3)`,
+			},
+			"",
+		},
+		{"dma-buf alone", "gpudirect { path = \"dmabuf\" }\nkernel_module \"nvidia-peermem\" { state = \"unloaded\" }", nil, ""},
+		{
 			"the lossless DSCP", "roce \"rails\" {\nnics = []\nlossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }\n}\nnccl { settings = { NCCL_IB_TC = 96 } }",
 			[]string{`lossless DSCP "26" is wanted (node.hcl:3), and nccl wants "24" by NCCL_IB_TC=96 (node.hcl:5)`},
 			"",

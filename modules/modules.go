@@ -3,12 +3,15 @@
 package modules
 
 import (
+	"busbar/modules/gds"
+	"busbar/modules/gpudirect"
 	"busbar/modules/iommu"
 	"busbar/modules/kernelargs"
 	"busbar/modules/kernelmodule"
 	"busbar/modules/limits"
 	"busbar/modules/link"
 	"busbar/modules/nccl"
+	"busbar/modules/nvidiadriver"
 	"busbar/modules/pcieacs"
 	"busbar/modules/pciedevice"
 	"busbar/modules/rdma"
@@ -21,7 +24,7 @@ import (
 // All returns every block type, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
-		iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
-		pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
+		gds.Type{}, gpudirect.Type{}, iommu.Type{}, kernelargs.Type{}, kernelmodule.Type{}, limits.Type{}, link.Type{}, nccl.Type{},
+		nvidiadriver.Type{}, pcieacs.Type{}, pciedevice.Type{}, rdma.Type{}, roce.Type{}, service.Type{}, sysctl.Type{},
 	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,6 +42,8 @@ type Inventory struct {
 	// Protected are the network devices that busbar must not touch, sorted by
 	// name, and NIC ports without one; unknown when none could be told.
 	Protected Value[[]ProtectedNetdev] `json:"protected,omitzero"`
+	// SavedProtected is what ProtectedPath holds; a known empty list means that nothing was saved.
+	SavedProtected Value[[]string] `json:"saved_protected,omitzero"`
 	// BootID is /proc/sys/kernel/random/boot_id.
 	BootID Value[string] `json:"boot_id,omitzero"`
 	// Uptime since boot.
@@ -172,9 +175,25 @@ type ProtectedNetdev struct {
 	Name string `json:"name"`
 	// NIC is a port without a network device, as NIC.String has it; Name is empty then.
 	NIC string `json:"nic,omitempty"`
-	// Reason: "carries the default route", "route back to the SSH client" ...
+	// Reason: "carries the default route", ProtectedForSSH, ProtectedAsSaved ... What another device stands on has its
+	// reason behind "below DEVICE: ".
 	Reason string `json:"reason"`
 }
+
+// The reasons for which a NIC is protected in one run, and not saved for later ones.
+const (
+	ProtectedForSSH  = "route back to the SSH client"
+	ProtectedAsSaved = "protected since a run that had a network"
+)
+
+// Lasts reports whether the reason holds for later runs too.
+func (p ProtectedNetdev) Lasts() bool {
+	return !strings.HasSuffix(p.Reason, ProtectedForSSH) && !strings.HasSuffix(p.Reason, ProtectedAsSaved)
+}
+
+// ProtectedPath is where apply saves which NICs are protected, for runs before the network is up: a JSON list of what
+// LastingProtected has.
+const ProtectedPath = "/var/lib/busbar/protected.json"
 
 // Marker is what apply leaves when a reboot is owed, so that the next run can tell
 // an argument that was not yet tried from one that did nothing.
@@ -434,6 +453,35 @@ func (inv Inventory) guarded() map[string]ProtectedNetdev {
 		}
 	}
 	return ports
+}
+
+// LastingProtected are the NIC ports that are protected for a reason that lasts, as NIC.String has them, and by name the
+// network devices that are so and have no PCI address; sorted. It is unknown without a default route: what else protects
+// NICs may be known then, and is not all.
+func (inv Inventory) LastingProtected() Value[[]string] {
+	protected, ok := inv.Protected.Get()
+	if !ok {
+		return UnknownLike[[]string](inv.Protected)
+	}
+	routes, ok := inv.Routes.Get()
+	if !ok {
+		return UnknownLike[[]string](inv.Routes)
+	}
+	if !slices.ContainsFunc(routes, func(r Route) bool { return r.Destination == "default" }) {
+		return Unknown[[]string]("there is no default route", inv.Routes.Source())
+	}
+	lasting := slices.DeleteFunc(slices.Clone(protected), func(p ProtectedNetdev) bool { return !p.Lasts() })
+	inv.Protected = Known(lasting, inv.Protected.Source())
+	names := slices.Collect(maps.Keys(inv.guarded()))
+	netdevs, _ := inv.Netdevs.Get()
+	for _, p := range lasting {
+		onPCI := slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.Name == p.Name && d.PCI != "" })
+		if p.NIC == "" && !onPCI {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return Known(names, inv.Protected.Source())
 }
 
 // nicProtected: an InfiniBand port without a network device (without IPoIB) carries no route, and nothing that is

@@ -236,6 +236,61 @@ func TestNICs(t *testing.T) {
 	}
 }
 
+func TestLastingProtected(t *testing.T) {
+	const (
+		front = "0000:1b:00.0"
+		rail  = "0000:3c:00.0"
+		vf    = "0000:3c:00.2"
+	)
+	inv := node.Inventory{
+		PCI: known([]node.PCIFunction{{Address: front, Class: "020000"}, {Address: rail, Class: "020000"}, {Address: vf, Class: "020000", PhysicalFunction: rail}}),
+		Netdevs: known([]node.Netdev{
+			{Name: "bond0", Lower: []string{"eth0", "eth1"}}, {Name: "eth0", PCI: front, Port: 1}, {Name: "eth1", PCI: front, Port: 2},
+			{Name: "rail0", PCI: rail, Port: 1}, {Name: "rail0v0", PCI: vf, Port: 1}, {Name: "usb0"},
+		}),
+		RDMA: known([]node.RDMADevice{}), Routes: known([]node.Route{{Destination: "10.0.0.1/32"}, {Destination: "default", Devices: []string{"bond0"}}}),
+	}
+	const gateway = "carries the default route"
+	for _, tt := range []struct {
+		name      string
+		protected []node.ProtectedNetdev
+		want      []string
+	}{
+		{"nothing", nil, nil},
+		{
+			"a bond on two ports of a NIC, and a device that is none of PCI",
+			[]node.ProtectedNetdev{{Name: "bond0", Reason: gateway}, {Name: "eth0", Reason: "below bond0: " + gateway}, {Name: "eth1", Reason: "below bond0: " + gateway}, {Name: "usb0", Reason: "configured by the kernel command line (ip=)"}},
+			[]string{front, front + "/2", "bond0", "usb0"},
+		},
+		{
+			"an SSH client, and what was saved",
+			[]node.ProtectedNetdev{
+				{Name: "bond0", Reason: node.ProtectedForSSH}, {Name: "eth0", Reason: "below bond0: " + node.ProtectedForSSH}, {Name: "eth1", Reason: gateway},
+				{Name: "rail0", Reason: node.ProtectedAsSaved}, {Name: "usb0", Reason: "below x: " + node.ProtectedAsSaved}, {NIC: rail + "/2", Reason: node.ProtectedAsSaved},
+			},
+			[]string{front + "/2"},
+		},
+		{"a virtual function stands on its PF", []node.ProtectedNetdev{{Name: "rail0v0", Reason: gateway}}, []string{rail, vf}},
+		{"a port without a network device", []node.ProtectedNetdev{{NIC: rail + "/2", Reason: "carries SCSI disks (SRP)"}}, []string{rail + "/2"}},
+	} {
+		inv.Protected = known(tt.protected)
+		if diff := cmp.Diff(tt.want, value(inv.LastingProtected())); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	inv.Routes = known([]node.Route{{Destination: "10.0.0.1/32"}})
+	unknown := map[string]node.Inventory{"there is no default route": inv}
+	inv.Routes = node.Unknown[[]node.Route]("no routes", node.Source{})
+	unknown["no routes"] = inv
+	inv.Protected = node.Unknown[[]node.ProtectedNetdev]("no netdevs", node.Source{})
+	unknown["no netdevs"] = inv
+	for why, inv := range unknown {
+		if v := inv.LastingProtected(); v.IsKnown() || v.Reason() != why {
+			t.Errorf("%s: %v", why, v)
+		}
+	}
+}
+
 func TestOSIs(t *testing.T) {
 	ubuntu := node.OS{ID: "ubuntu", IDLike: []string{"debian"}}
 	for _, tt := range []struct {

@@ -57,6 +57,10 @@ var (
 	// unit's full name.
 	ProcLimits = Kind[ProcessLimits]{"proc_limits"}
 
+	// KernelConfig is what the running kernel was built with; key is the option, CONFIG_PCI_P2PDMA. It is y, m, a number
+	// or a text as it stands in the kernel's configuration, and n where the option is not set.
+	KernelConfig = Kind[string]{"kernel_config"}
+
 	// NUMANodes are the node's NUMA nodes, by number.
 	NUMANodes = Kind[[]NUMANode]{"numa_nodes"}
 
@@ -129,6 +133,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	OwnedDropIns.name:     decode[[]confdir.File],
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
+	KernelConfig.name:     decode[string],
 	NUMANodes.name:        decode[[]NUMANode],
 	CPUs.name:             decode[CPUState],
 	RDMAPort.name:         decode[RDMAPortState],

@@ -19,6 +19,14 @@ type NVIDIADriverState struct {
 	Parameters Value[map[string]string] `json:"parameters,omitzero"`
 }
 
+// Flavour is what NVIDIA calls the kernel modules: open or proprietary.
+func (s NVIDIADriverState) Flavour() string {
+	if s.Open {
+		return "open"
+	}
+	return "proprietary"
+}
+
 // FabricManagerState is the package of NVIDIA's fabric manager, which works with the driver of its own version alone.
 type FabricManagerState struct {
 	// Installed: the program /usr/bin/nv-fabricmanager is there.

@@ -122,6 +122,7 @@ func answers() []node.Answer {
 		node.Mount.Answer("/etc", node.Known(node.MountState{Point: "/", Type: "ext4", ReadOnly: true, Immutable: "NixOS"}, at("/proc/self/mountinfo"))),
 		node.Unit.Answer("slurmd.service", node.Known(node.UnitState{Load: "loaded", File: "enabled", Active: node.Known("active", node.Source{Call: "D-Bus"}), NeedReload: true}, node.Source{Call: "D-Bus"})),
 		node.ProcLimits.Answer("slurmd.service", node.Known(node.ProcessLimits{Running: true, PID: 9, Command: "slurmd", Text: "Limit\n"}, at("/proc/9/limits"))),
+		node.KernelConfig.Answer("CONFIG_PCI_P2PDMA", node.Known("y", at("/boot/config-6.8.0-45-generic"))),
 		node.CPUs.Answer("", node.Known(node.CPUState{Packages: 2, Governors: node.Known(map[string]int{"performance": 112}, at("/sys/devices/system/cpu/cpufreq"))}, at("/sys/devices/system/cpu"))),
 		node.NUMANodes.Answer("", node.Known([]node.NUMANode{{ID: 0, CPUs: "0-55,112-167"}, {ID: 2}}, at("/sys/devices/system/node"))),
 		node.RDMAPort.Answer("mlx5_0/1", node.Awaiting[node.RDMAPortState]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"})),
@@ -221,6 +222,7 @@ func inventory() node.Inventory {
 		RDMA:           known([]node.RDMADevice{{Name: "mlx5_0", PCI: "0000:1b:00.0", Ports: []node.RDMADevicePort{{Port: 1, Netdev: "eth0", LinkLayer: known("Ethernet")}}}}),
 		Routes:         known([]node.Route{{Destination: "default", Devices: []string{"eth0"}}}),
 		Protected:      known([]node.ProtectedNetdev{{Name: "eth0", Reason: "carries the default route"}}),
+		SavedProtected: known([]string{"0000:1b:00.0"}),
 		BootID:         known("5a1e"), Uptime: known(90 * time.Minute), Marker: known(node.Marker{FormatVersion: "1.0", BootID: "4b", Args: []string{"iommu=pt"}}), RootDirectory: true,
 	}
 }

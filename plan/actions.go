@@ -239,13 +239,21 @@ func (a LoadModule) Done(f node.Facts) (bool, string, error) {
 	return m.Loaded != a.Unload, found, nil
 }
 
-// Project loads or unloads the module in facts.
+// Project loads or unloads the module in facts. PeerMemoryModule registers as it is loaded, or is not loaded.
 func (a LoadModule) Project(f node.Facts) node.Facts {
 	v := node.Module.Get(f, a.Name)
 	m, _ := v.Get()
 	m.Loaded, m.Changing = !a.Unload, ""
 	m.RefCount, m.Holders = 0, nil
-	return f.With(node.Module.Answer(a.Name, node.Known(m, v.Source())))
+	f = f.With(node.Module.Answer(a.Name, node.Known(m, v.Source())))
+	if a.Name != PeerMemoryModule {
+		return f
+	}
+	client := node.PathState{}
+	if !a.Unload {
+		client = node.PathState{Exists: true, Type: "file", Mode: "0444"}
+	}
+	return f.With(node.Path.Answer(PeerMemoryClient, node.Known(client, node.Path.Get(f, PeerMemoryClient).Source())))
 }
 
 // SetUnit brings a systemd unit into a state. Empty fields are left alone.
@@ -489,14 +497,44 @@ func (a WriteMarker) Project(f node.Facts) node.Facts {
 }
 
 // MarkerText is the marker file's content.
-func MarkerText(m node.Marker) string {
+func MarkerText(m node.Marker) string { return encoded(m) }
+
+// encoded is JSON of what holds plain strings.
+func encoded(v any) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetIndent("", " ")
-	// A marker is plain strings.
-	_ = enc.Encode(m)
+	_ = enc.Encode(v) // strings always encode
 	return b.String()
 }
+
+// SaveProtected saves which NICs are protected, for runs before the network is up.
+type SaveProtected struct {
+	// NICs as node.Inventory.LastingProtected has them.
+	NICs []string `json:"nics"`
+}
+
+// Kind is "save-protected".
+func (SaveProtected) Kind() string { return "save-protected" }
+
+// Queries is empty: what is saved is part of the inventory.
+func (SaveProtected) Queries() []node.Query { return nil }
+
+// Done compares the lists.
+func (a SaveProtected) Done(f node.Facts) (bool, string, error) {
+	saved, err := needed(f.Inventory.SavedProtected)
+	return err == nil && slices.Equal(saved, a.NICs), strings.Join(saved, " "), err
+}
+
+// Project saves the list in facts.
+func (a SaveProtected) Project(f node.Facts) node.Facts {
+	inv := f.Inventory
+	inv.SavedProtected = node.Known(a.NICs, node.Source{Path: node.ProtectedPath})
+	return f.WithInventory(inv)
+}
+
+// ProtectedText is the content of node.ProtectedPath.
+func ProtectedText(nics []string) string { return encoded(nics) }
 
 // Await waits until a field of an answer has a value.
 type Await struct {

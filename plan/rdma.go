@@ -16,6 +16,14 @@ const (
 	RDMANetnsMode = "netns_mode"
 )
 
+// PeerMemoryModule lets NICs read and write the memory of NVIDIA's GPUs. While it is loaded and registered, ib_core shows
+// PeerMemoryClient (MLNX_OFED, and the kernels of Ubuntu; nv_mem is its name there: kernel-open/nvidia-peermem/nvidia-peermem.c of
+// NVIDIA/open-gpu-kernel-modules).
+const (
+	PeerMemoryModule = "nvidia_peermem"
+	PeerMemoryClient = "/sys/kernel/mm/memory_peers/nv_mem/version"
+)
+
 // The network namespace modes of RDMA devices (rdma-system(8)).
 const (
 	RDMAShared    = "shared"    // every network namespace sees every device

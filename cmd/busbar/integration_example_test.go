@@ -74,7 +74,7 @@ func TestPlanOfExampleAsJSON(t *testing.T) {
 	}
 	for _, want := range []string{
 		`sysctl["kernel.numa_balancing"] sysctl.boot conflict`, `sysctl["kernel.numa_balancing"] sysctl.running drift`,
-		"iommu boot_args.next_boot drift", "kernel_module.nvidia_peermem kernel_module.running drift", "limits.rdma limits.process drift",
+		"iommu boot_args.next_boot drift", "gpudirect kernel_module.running drift", "limits.rdma limits.process drift",
 		"nccl nccl.setting drift", "pcie_acs.gpu_paths pcie_acs.redirect drift", "pcie_device.rails pcie_device.max_read_request drift",
 	} {
 		if !found[want] {

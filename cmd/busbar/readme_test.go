@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,36 @@ func TestReadmeNamesAllBlocks(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The sample of plan in the README is cut from the golden file: each of its lines stands there, whole or with its end cut
+// off, in the same order.
+func TestReadmeShowsWhatPlanShows(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := os.ReadFile("testdata/hgx-h100-drifted.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(readme), "some findings left out here):\n\n```\n")
+	sample, _, found := strings.Cut(sample, "```")
+	if !found || strings.Count(sample, "\n") < 20 {
+		t.Fatal("the README has no sample of plan")
+	}
+	rest := strings.Split(string(golden), "\n")
+	for line := range strings.Lines(sample) {
+		line = strings.TrimSuffix(line, "\n")
+		begin := strings.TrimSuffix(line, "...")
+		if begin == "" {
+			continue
+		}
+		at := slices.IndexFunc(rest, func(l string) bool { return l == line || begin != line && strings.HasPrefix(l, begin) })
+		if at < 0 {
+			t.Fatalf("plan does not show, or not there, what the README shows: %s", line)
+		}
+		rest = rest[at+1:]
 	}
 }

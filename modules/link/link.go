@@ -23,7 +23,7 @@ func (Type) Spec() plan.Spec {
 		Name: "link", Label: plan.LabelRequired, LabelDoc: "a name for the ports",
 		Doc: "Ports of NICs: their MTU, and whether they are up. Ports that busbar must not touch are judged and left as they are. " +
 			"Files of networkd, netplan, NetworkManager, ifupdown and udev that say another MTU are named and left as they are too.",
-		Ceiling: plan.LinkBounce,
+		Ceiling: plan.LinkBounce, Sinks: nicport.Sinks(),
 		Attributes: slices.Concat(nicport.Attributes(), []plan.Attribute{
 			nicport.MTUAttribute(),
 			{Name: "up", Type: cty.Bool, Example: "true", Doc: "Whether the network device is administratively up."},

@@ -10,6 +10,7 @@ import (
 
 	"busbar/node"
 	"busbar/plan"
+	"busbar/plan/sink"
 )
 
 // Attributes are the arguments that every such block type has.
@@ -20,6 +21,9 @@ func Attributes() []plan.Attribute {
 		{Name: "allow_protected", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Change ports that carry a default route, the way back to an SSH client or the root file system too."},
 	}
 }
+
+// Sinks are those that Assess contributes to.
+func Sinks() []string { return []string{sink.ProtectedName} }
 
 // MTUAttribute is the argument mtu.
 func MTUAttribute() plan.Attribute {
@@ -130,6 +134,7 @@ type Assessor struct {
 // Assess looks the ports of a block up. Ids of findings begin with the block's type.
 func Assess(b plan.Block, facts node.Facts) *Assessor {
 	a := &Assessor{Block: b, Facts: facts, prefix: b.Type, planned: map[string][]string{}}
+	a.Contributions = append(a.Contributions, sink.SaveProtected())
 	v := b.Attributes["nics"]
 	switch {
 	case v == cty.NilVal || v.IsNull():

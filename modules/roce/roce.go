@@ -50,7 +50,7 @@ func (Type) Spec() plan.Spec {
 		Doc: "Lossless RoCE on ports of NICs: who owns DCBX, trust and map of DSCPs, PFC, pause, ECN and congestion notification, and how traffic is marked, " +
 			"all from one statement of the lossless class. It lasts until the next boot, and busbar.service sets it again at each. " +
 			"optional may list what a driver lacks: dcbx, pause, storm_prevention, dscp_map, pfc, ecn, cnp, traffic_class, tos.",
-		Ceiling: plan.LinkBounce,
+		Ceiling: plan.LinkBounce, Sinks: nicport.Sinks(),
 		Attributes: slices.Concat(nicport.Attributes(), []plan.Attribute{
 			{Name: "lossless", Type: class, Required: true, Min: new(int64(0)), Max: new(int64(63)), Example: "{ priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }", Doc: "The lossless class, as the fabric's switches have it: its priority, the DSCP of RoCE, and priority and DSCP of congestion notification packets."},
 			nicport.MTUAttribute(),

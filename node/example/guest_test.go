@@ -52,7 +52,7 @@ func vmGuest() *machine {
 	for _, unit := range []string{"fcoe.service", "lldpad.service", "lldpad.socket"} {
 		answer(m, node.Unit, unit, node.Unknown[node.UnitState](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 	}
-	for _, unit := range []string{"slurmd.service", "containerd.service", "docker.service", "crio.service", "kubelet.service", "nvidia-fabricmanager.service", "nvidia-persistenced.service", "nv_peer_mem.service"} {
+	for _, unit := range []string{"slurmd.service", "containerd.service", "docker.service", "crio.service", "kubelet.service", "nvidia-fabricmanager.service", "nvidia-persistenced.service", "nv_peer_mem.service", "openibd.service"} {
 		answer(m, node.Unit, unit, node.Unknown[node.UnitState](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 		answer(m, node.ProcLimits, unit, node.Unknown[node.ProcessLimits](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 		files(m, node.UnitFiles, unit, "/etc/systemd/system/"+unit)

@@ -130,6 +130,7 @@ const (
 	slurmdUnit   = "[Unit]\nDescription=Slurm node daemon\nAfter=munge.service network-online.target\n\n[Service]\nType=notify\nExecStart=/usr/sbin/slurmd --systemd\nKillMode=process\nLimitNOFILE=131072\nDelegate=yes\n\n[Install]\nWantedBy=multi-user.target\n"
 	memlockText  = "[Service]\nLimitMEMLOCK=infinity\n"
 	containerd   = "[Unit]\nDescription=containerd container runtime\nAfter=network.target\n\n[Service]\nExecStart=/usr/bin/containerd\nDelegate=yes\nKillMode=process\nLimitNPROC=infinity\nLimitCORE=infinity\n\n[Install]\nWantedBy=multi-user.target\n"
+	openibdUnit  = "[Unit]\nDescription=openibd - configure Mellanox devices\nDocumentation=file:/etc/infiniband/openib.conf\nAfter=wickedd.service wickedd-nanny.service local-fs.target sysinit.target\nBefore=network.target network.service networking.service remote-fs-pre.target\nRefuseManualStop=false\nDefaultDependencies=false\n\n[Service]\nType=oneshot\nTimeoutSec=180\nRemainAfterExit=yes\nExecStart=/etc/init.d/openibd start bootid=%b\nExecStop=/etc/init.d/openibd stop\nExecReload=/etc/init.d/openibd restart bootid=%b\n\n[Install]\nWantedBy=sysinit.target\n"
 	rdmaLimits   = "# RDMA locks memory.\n* - memlock unlimited\nroot - memlock unlimited\n"
 	hgxRootUUID  = "7c1d4f2e-5b0a-4a38-9a55-1f0c6a2e8d41"
 	serialOutput = "console=tty0 console=ttyS0,115200n8"
@@ -192,6 +193,7 @@ func (m *machine) gpuServer(kernels []string) {
 	m.process("containerd.service", "containerd", 2874, "unlimited")
 	m.noUnits("docker.service", "crio.service", "kubelet.service", "nv_peer_mem.service")
 	m.unit("nvidia-persistenced.service", "static", "active")
+	m.unit("openibd.service", "enabled", "active", "/usr/lib/systemd/system/openibd.service", openibdUnit, "/etc/systemd/system/openibd.service.d/peermem.conf", "[Service]\nExecStartPost=/sbin/modprobe nvidia-peermem\n")
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "PATH=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n")
 	m.devices("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0")
 	m.noDCBXAgents()
@@ -206,7 +208,7 @@ func (m *machine) gpuServer(kernels []string) {
 func hgxH100Drifted() *machine {
 	m := hgxH100()
 	m.hostname, m.bootID = "gpu-a07", "c2b7e6d0-9a41-4f5b-b7d3-0e9f5a1c7b22"
-	m.uptime = 143 * 24 * time.Hour
+	m.uptime, m.unsaved = 143*24*time.Hour, true
 	m.netdevs[5].Addresses = []string{"192.0.2.23/24"}
 
 	// One GPU fell off the bus, and two NVLinks of another are down.

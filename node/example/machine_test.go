@@ -27,11 +27,13 @@ type machine struct {
 	bootID         string
 	uptime         time.Duration
 
-	bus      bus
-	netdevs  []node.Netdev
-	rdma     []node.RDMADevice
-	routes   []node.Route
-	guarded  []node.ProtectedNetdev
+	bus     bus
+	netdevs []node.Netdev
+	rdma    []node.RDMADevice
+	routes  []node.Route
+	guarded []node.ProtectedNetdev
+	// unsaved: no run has saved which NICs are protected.
+	unsaved  bool
 	firmware []string // IOMMU tables
 	iommus   []string
 	domain   string // type of every IOMMU group
@@ -78,6 +80,10 @@ func (m *machine) facts() node.Facts {
 		BootID:         node.Known(m.bootID, at("/proc/sys/kernel/random/boot_id")),
 		Uptime:         node.Known(m.uptime, at("/proc/uptime")),
 		Marker:         node.Known(node.Marker{}, at(node.MarkerPath)),
+	}
+	inv.SavedProtected = node.Known([]string{}, at(node.ProtectedPath))
+	if lasting, ok := inv.LastingProtected().Get(); ok && !m.unsaved {
+		inv.SavedProtected = node.Known(lasting, at(node.ProtectedPath))
 	}
 	answer(m, node.IOMMU, "", node.Known(m.iommuState(), at("/sys/class/iommu")))
 	answer(m, node.CommandLine, "", node.Known(m.commandLine, at("/proc/cmdline")))

@@ -53,7 +53,7 @@ func rtxWorkstation() *machine {
 	m.process("docker.service", "dockerd", 1405, "8388608")
 	m.unit("containerd.service", "enabled", "active", "/usr/lib/systemd/system/containerd.service", containerd)
 	m.process("containerd.service", "containerd", 1322, "8388608")
-	m.noUnits("slurmd.service", "crio.service", "kubelet.service", "nv_peer_mem.service", "nvidia-fabricmanager.service")
+	m.noUnits("slurmd.service", "crio.service", "kubelet.service", "nv_peer_mem.service", "openibd.service", "nvidia-fabricmanager.service")
 	m.unit("nvidia-persistenced.service", "static", "active")
 	answer(m, node.File, sink.NCCLPath, node.Known(node.FileState{}, at(sink.NCCLPath)))
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "")

@@ -36,6 +36,7 @@ func FuzzParse(f *testing.F) {
 			r.prefix.Contains(netip.IPv6Loopback())
 		}
 		parseStat(s)
+		kernelOption(s, "CONFIG_PCI_P2PDMA")
 		findModules([]byte(s), map[string]bool{"nvidia_peermem": true, "": true})
 		var p node.PCIFunction
 		if parseModalias(s, &p) && (len(p.Class) != 6 || len(p.Vendor) != 4) {

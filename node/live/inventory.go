@@ -55,6 +55,7 @@ func unreadInventory(why string) node.Inventory {
 		RDMA:           node.Unknown[[]node.RDMADevice](why, node.Source{}),
 		Routes:         node.Unknown[[]node.Route](why, node.Source{}),
 		Protected:      node.Unknown[[]node.ProtectedNetdev](why, node.Source{}),
+		SavedProtected: node.Unknown[[]string](why, node.Source{}),
 		BootID:         node.Unknown[string](why, node.Source{}),
 		Uptime:         node.Unknown[time.Duration](why, node.Source{}),
 		Marker:         node.Unknown[node.Marker](why, node.Source{}),
@@ -81,7 +82,7 @@ func (r *Reader) readPCI(_ context.Context, parts chan<- func(*node.Inventory)) 
 }
 
 func (r *Reader) readNetwork(ctx context.Context, parts chan<- func(*node.Inventory)) {
-	b := r.netboot()
+	b, saved := r.netboot(), r.files.savedProtected()
 	netdevs := r.files.netdevs()
 	list, ok := netdevs.Get()
 	if ok {
@@ -99,12 +100,12 @@ func (r *Reader) readNetwork(ctx context.Context, parts chan<- func(*node.Invent
 		list[i].Addresses = slices.Sorted(slices.Values(n.Addresses[d.Name]))
 	}
 	devices, _ := rdma.Get()
-	protected := r.protect(b, net, list, devices)
+	protected := r.protect(b, net, saved, list, devices)
 	if !ok {
 		protected = node.Unknown[[]node.ProtectedNetdev](netdevs.Reason(), netdevs.Source())
 	}
 	parts <- func(inv *node.Inventory) {
-		inv.Netdevs, inv.RDMA, inv.Routes, inv.Protected = netdevs, rdma, routes(net), protected
+		inv.Netdevs, inv.RDMA, inv.Routes, inv.Protected, inv.SavedProtected = netdevs, rdma, routes(net), protected, saved
 	}
 }
 

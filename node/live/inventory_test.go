@@ -240,12 +240,19 @@ func TestProtected(t *testing.T) {
 			"sys/class/nvme/nvme0/transport": "pcie\n", "sys/class/nvme/nvme0/address": "0000:01:00.0\n"}, why: "no protected NIC is known"},
 		{name: "saved", files: map[string]string{"proc/net/route": head, "var/lib/busbar/protected.json": `["0000:80:00.1", "wlan9"]`},
 			want: []node.ProtectedNetdev{{Name: "eth1", Reason: "protected since a run that had a network"}}},
+		{name: "saved by name and port", files: map[string]string{"proc/net/route": head, "var/lib/busbar/protected.json": `["ib1", "0000:90:00.0/2"]`},
+			want: []node.ProtectedNetdev{{NIC: "0000:90:00.0/2", Reason: "protected since a run that had a network"}, {Name: "ib1", Reason: "protected since a run that had a network"}}},
+		{name: "the route has moved", files: map[string]string{"proc/net/route": toEth0, "var/lib/busbar/protected.json": `["0000:80:00.1"]`},
+			want: []node.ProtectedNetdev{{Name: "eth0", Reason: "carries the default route"}, {Name: "eth1", Reason: "protected since a run that had a network"}}},
+		{name: "a reason that lasts replaces one that does not", files: join(map[string]string{"proc/net/route": toStorage + "eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n", "proc/cmdline": "ip=eth1:dhcp\n", "var/lib/busbar/protected.json": `["0000:90:00.0/2", "0000:80:00.0"]`}, srp("host1", "mlx5_0", "2")),
+			opts: Options{SSHConnection: "10.1.2.3 50000 10.1.2.4 22"},
+			want: []node.ProtectedNetdev{{NIC: "0000:90:00.0/2", Reason: "carries SCSI disks (SRP)"}, {Name: "eth0", Reason: "carries the default route"}, {Name: "eth1", Reason: "configured by the kernel command line (ip=)"}}},
 		{name: "SCSI disks over InfiniBand", files: join(map[string]string{"proc/net/route": toEth0, "sys/class/scsi_host/host0/proc_name": "ahci\n"}, srp("host1", "mlx5_0", "2"), srp("host2", "mlx5_1", "1")),
 			want: []node.ProtectedNetdev{{NIC: "0000:90:00.0/2", Reason: "carries SCSI disks (SRP)"}, {Name: "eth0", Reason: "carries the default route"}, {Name: "ib1", Reason: "carries SCSI disks (SRP)"}}},
 		{name: "SCSI disks and no route", files: join(map[string]string{"proc/net/route": head}, srp("host1", "mlx5_0", "2")), why: "no protected NIC is known"},
 		{name: "a SCSI adapter without its port", files: map[string]string{"proc/net/route": toEth0, "sys/class/scsi_host/host1/local_ib_device": "mlx5_0\n"},
 			why: "the InfiniBand port of the SCSI adapter host1 could not be read: no such file or directory"},
-		{name: "saved, a NIC without a network device", files: map[string]string{"proc/net/route": toEth0, "var/lib/busbar/protected.json": `["0000:90:00.0"]`},
+		{name: "saved, a NIC without a network device", files: map[string]string{"proc/net/route": toEth0, "var/lib/busbar/protected.json": `["0000:90:00.0", "0000:90:00.0/2"]`},
 			want: []node.ProtectedNetdev{
 				{NIC: "0000:90:00.0", Reason: "protected since a run that had a network"}, {NIC: "0000:90:00.0/2", Reason: "protected since a run that had a network"},
 				{Name: "eth0", Reason: "carries the default route"},
@@ -274,6 +281,21 @@ func TestRepresentors(t *testing.T) {
 		{Name: "eth1", Type: 1, Up: true},
 		{Name: "eth2", Type: 1, PCI: "0000:81:00.0", Port: 1, Up: true},
 	})
+}
+
+func TestSavedProtected(t *testing.T) {
+	for content, want := range map[string]any{
+		`["0000:8A:00.0/2", "0000:8a:00.0", "bond0"]`: []string{"0000:8a:00.0/2", "0000:8a:00.0", "bond0"},
+		`[]`: []string{}, `null`: "is no JSON list", `{}`: "is no JSON list", ``: "is no JSON list", `["0000:8`: "is no JSON list", `[1]`: "is no JSON list",
+	} {
+		v := files{root: tree(t, map[string]string{node.ProtectedPath[1:]: content}), running: true}.savedProtected()
+		if why, ok := want.(string); ok {
+			unknownAs(t, v, why)
+			continue
+		}
+		known(t, v, want.([]string))
+	}
+	known(t, files{root: t.TempDir(), running: true}.savedProtected(), []string{})
 }
 
 func TestMarker(t *testing.T) {

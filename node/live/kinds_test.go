@@ -2,6 +2,7 @@ package live
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ var every = []node.Query{
 	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
 	node.PCIRegisters.Query("0000:00:00.0"), node.PCILink.Query("0000:00:00.0"),
 	node.Link.Query(rail), node.LinkManagement.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail), node.NVConfig.Query(rail),
-	node.NUMANodes.Query(""), node.CPUs.Query(""),
+	node.NUMANodes.Query(""), node.CPUs.Query(""), node.KernelConfig.Query("CONFIG_PCI_P2PDMA"),
 	node.NVIDIADriver.Query(""), node.FabricManager.Query(""), node.NVML.Query(""), node.GPUInfo.Query("0000:1b:00.0"), node.NVLinks.Query("0000:1b:00.0"), node.P2P.Query(""),
 	node.GPUFabric.Query("0000:1b:00.0"), node.ConfidentialComputing.Query(""), node.GPUUsers.Query(""), node.P2PMeasurement.Query("512"),
 }
@@ -139,6 +140,28 @@ func TestModuleSigning(t *testing.T) {
 		}
 		known(t, v, test.want)
 	}
+}
+
+func TestKernelConfig(t *testing.T) {
+	const release, option = "6.8.0-45-generic", "CONFIG_PCI_P2PDMA"
+	const config = "#\n# Linux/x86 6.8.12 Kernel Configuration\n#\nCONFIG_CC_VERSION_TEXT=\"gcc 13.2.0\"\nCONFIG_PCI_P2PDMA_X=m\nCONFIG_PCI_P2PDMA=y\n# CONFIG_PCI_PF_STUB is not set\n"
+	osrelease := map[string]string{"proc/sys/kernel/osrelease": release + "\n"}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err := w.Write([]byte(config))
+	must(t, err)
+	must(t, w.Close())
+	for _, where := range []map[string]string{
+		{"boot/config-" + release: config, "proc/config.gz": "x"}, {"lib/modules/" + release + "/config": config}, {"proc/config.gz": zipped.String()},
+	} {
+		root := tree(t, osrelease, where)
+		known(t, ask(t, root, node.KernelConfig, option), "y")
+		known(t, ask(t, root, node.KernelConfig, "CONFIG_CC_VERSION_TEXT"), "gcc 13.2.0")
+		known(t, ask(t, root, node.KernelConfig, "CONFIG_PCI_PF_STUB"), "n")
+	}
+	unknownAs(t, ask(t, tree(t, osrelease), node.KernelConfig, option), "neither /boot, nor /lib/modules, nor the kernel itself")
+	unknownAs(t, ask(t, tree(t, osrelease, map[string]string{"proc/config.gz": "x"}), node.KernelConfig, option), "EOF")
+	unknownAs(t, ask(t, tree(t), node.KernelConfig, option), "no such file")
 }
 
 func TestCPUs(t *testing.T) {

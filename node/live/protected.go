@@ -14,10 +14,6 @@ import (
 	"busbar/node"
 )
 
-// protectedPath is the set of protected NICs that apply saved when there was a
-// network: a JSON list of PCI addresses and names of network devices.
-const protectedPath = "/var/lib/busbar/protected.json"
-
 // peer is a host that the node must keep reaching.
 type peer struct {
 	address netip.Addr
@@ -36,7 +32,7 @@ type netboot struct {
 func (r *Reader) netboot() netboot {
 	b := netboot{devices: map[string]string{}, hardware: map[string]string{}}
 	client, _, _ := strings.Cut(strings.TrimSpace(r.sshConnection), " ")
-	b.reach(client, "route back to the SSH client")
+	b.reach(client, node.ProtectedForSSH)
 	b.commandLine(r.files)
 	b.rootFilesystem(r.files)
 	return b
@@ -186,7 +182,7 @@ func routes(v node.Value[network]) node.Value[[]node.Route] {
 // protect names the network devices that carry a default route of the main table, the way to
 // a host of b, SCSI disks, or were saved, with everything they stand on; and the ports of RDMA devices that
 // need protection without a network device.
-func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev, rdma []node.RDMADevice) node.Value[[]node.ProtectedNetdev] {
+func (r *Reader) protect(b netboot, v node.Value[network], saved node.Value[[]string], netdevs []node.Netdev, rdma []node.RDMADevice) node.Value[[]node.ProtectedNetdev] {
 	n, ok := v.Get()
 	if !ok {
 		return node.Unknown[[]node.ProtectedNetdev]("the routes are not known: "+v.Reason(), v.Source())
@@ -221,13 +217,13 @@ func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev
 			}
 		}
 	}
-	saved, err := r.files.saved()
-	if err != nil {
-		return node.Unknown[[]node.ProtectedNetdev](err.Error(), node.Source{Path: protectedPath})
+	was, ok := saved.Get()
+	if !ok {
+		return node.UnknownLike[[]node.ProtectedNetdev](saved)
 	}
 	for _, d := range netdevs {
-		if slices.Contains(saved, d.Name) || d.PCI != "" && slices.Contains(saved, d.PCI) {
-			p.add(d.Name, wasProtected, "")
+		if slices.Contains(was, d.Name) || d.PCI != "" && slices.Contains(was, node.NIC{Address: d.PCI, Port: d.Port}.String()) {
+			p.add(d.Name, node.ProtectedAsSaved, "")
 		}
 	}
 	disks, err := r.files.srpPorts()
@@ -239,8 +235,8 @@ func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev
 	}
 	for _, d := range rdma {
 		for _, port := range d.Ports {
-			if d.PCI != "" && slices.Contains(saved, d.PCI) {
-				p.addPort(d, port, wasProtected)
+			if d.PCI != "" && slices.Contains(was, node.NIC{Address: d.PCI, Port: port.Port}.String()) {
+				p.addPort(d, port, node.ProtectedAsSaved)
 			}
 			if disks[rdmaPortKey(d.Name, port.Port)] {
 				p.addPort(d, port, "carries SCSI disks (SRP)")
@@ -249,8 +245,6 @@ func (r *Reader) protect(b netboot, v node.Value[network], netdevs []node.Netdev
 	}
 	return node.Known(p.list(), v.Source())
 }
-
-const wasProtected = "protected since a run that had a network"
 
 // scsiHosts has an entry for each SCSI adapter.
 const scsiHosts = "/sys/class/scsi_host"
@@ -280,25 +274,26 @@ func (f files) srpPorts() (map[string]bool, error) {
 	return ports, nil
 }
 
-// saved reads the saved set; none is empty.
-func (f files) saved() ([]string, error) {
-	content, err := f.read(protectedPath)
+// savedProtected reads the saved set; where there is none it is empty.
+func (f files) savedProtected() node.Value[[]string] {
+	source := node.Source{Path: node.ProtectedPath}
+	content, err := f.read(node.ProtectedPath)
 	if absent(err) {
-		return nil, nil
+		return node.Known([]string{}, source)
 	}
 	if err != nil {
-		return nil, errors.New("the saved set of protected NICs could not be read: " + reason(err))
+		return node.Unknown[[]string]("the saved set of protected NICs could not be read: "+reason(err), source)
 	}
-	var list []string
-	if err := json.Unmarshal([]byte(content), &list); err != nil {
-		return nil, fmt.Errorf("the saved set of protected NICs is no JSON list of names: %w", err)
+	list := []string{}
+	if err := json.Unmarshal([]byte(content), &list); err != nil || list == nil {
+		return node.Unknown[[]string]("the saved set of protected NICs is no JSON list of names; remove it, and apply saves it again", source)
 	}
 	for i, s := range list {
-		if node.IsPCIAddress(s) {
+		if address, _, ok := node.ParseNIC(s); ok && node.IsPCIAddress(address) {
 			list[i] = strings.ToLower(s)
 		}
 	}
-	return list, nil
+	return node.Known(list, source)
 }
 
 // protection collects protected devices.
@@ -310,10 +305,10 @@ type protection struct {
 }
 
 // add protects a device, found below another one or not, and what it stands on. The
-// first reason stays.
+// first reason that lasts stays.
 func (p protection) add(name, why, above string) {
 	d, known := p.netdevs[name]
-	if _, done := p.reasons[name]; done || !known || d.Type == node.ARPHardwareLoopback {
+	if !known || d.Type == node.ARPHardwareLoopback || !outranks(why, p.reasons[name]) {
 		return
 	}
 	p.reasons[name] = why
@@ -329,9 +324,14 @@ func (p protection) add(name, why, above string) {
 func (p protection) addPort(d node.RDMADevice, port node.RDMADevicePort, why string) {
 	if _, there := p.netdevs[port.Netdev]; there {
 		p.add(port.Netdev, why, "")
-	} else if d.PCI != "" {
-		p.ports[node.NIC{Address: d.PCI, Port: port.Port}.String()] = why
+	} else if key := (node.NIC{Address: d.PCI, Port: port.Port}).String(); d.PCI != "" && outranks(why, p.ports[key]) {
+		p.ports[key] = why
 	}
+}
+
+// outranks reports whether a reason replaces another one, empty for none.
+func outranks(why, other string) bool {
+	return other == "" || node.ProtectedNetdev{Reason: why}.Lasts() && !node.ProtectedNetdev{Reason: other}.Lasts()
 }
 
 func (p protection) list() []node.ProtectedNetdev {

@@ -36,6 +36,8 @@ func PortNode(answers ...node.Answer) node.Facts {
 		netdev("bond1", "", "storage0", "storage1"), netdev("eno1", Front), netdev("rail0", Rail), netdev("rail0v0", VF), netdev("rail1", SecondRail), netdev("storage0", BondPort),
 	}, node.Source{Path: "/sys/class/net"})
 	inv.RDMA = node.Known([]node.RDMADevice{rdma("mlx5_0", Rail, "rail0"), rdma("mlx5_1", SecondRail, "rail1"), rdma("mlx5_2", VF, "rail0v0")}, node.Source{Path: "/sys/class/infiniband"})
+	inv.Routes = node.Known([]node.Route{{Destination: "default", Devices: []string{"eno1"}}}, node.Source{Call: "rtnetlink"})
+	inv.SavedProtected = node.Known([]string{Front}, node.Source{Path: node.ProtectedPath})
 	inv.Protected = node.Known([]node.ProtectedNetdev{{Name: "eno1", Reason: "carries the default route"}}, node.Source{Call: "rtnetlink"})
 	return f.WithInventory(inv)
 }

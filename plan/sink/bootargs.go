@@ -65,15 +65,12 @@ var bootArgsFile = owned{sink: BootArgsName, path: grub.FragmentFile, list: node
 // Name is "boot arguments".
 func (BootArgs) Name() string { return BootArgsName }
 
-// markerDir holds the marker.
-var markerDir = path.Dir(node.MarkerPath)
-
 var bootArgsPlace = place{dirs: []string{grub.FragmentDir, path.Dir(grub.DefaultsFile), path.Dir(nextboot.GeneratedPath)}, option: "boot.kernelParams"}
 
 // Queries are the boot configuration, whether it can be written, the running command
 // line and where the marker would stand.
 func (BootArgs) Queries([]plan.Contribution) []node.Query {
-	return append(bootArgsPlace.queries(), node.Boot.Query(""), node.CommandLine.Query(""), node.Mount.Query(markerDir))
+	return append(bootArgsPlace.queries(), node.Boot.Query(""), node.CommandLine.Query(""), node.Mount.Query(stateDir))
 }
 
 // bootAssessor judges the arguments of one node.
@@ -735,19 +732,15 @@ func (b *bootAssessor) updateGRUB() plan.UpdateGRUB {
 	return action
 }
 
-// volatile are file systems that a reboot empties.
-var volatile = []string{"tmpfs", "ramfs", "overlay", "squashfs"}
-
 // marker is left when a reboot is owed, unless it is there already, from this boot or
 // an earlier one, and only where it outlives the reboot.
 func (b *bootAssessor) marker(owners []string) {
 	bootID, known := b.facts.Inventory.BootID.Get()
 	old, readable := b.facts.Inventory.Marker.Get()
-	mount, mounted := node.Mount.Get(b.facts, markerDir).Get()
 	slices.Sort(b.pending)
 	pending := slices.Compact(b.pending)
 	switch {
-	case len(pending) == 0 || !known || !readable || !mounted || slices.Contains(volatile, mount.Type) || mount.ReadOnly:
+	case len(pending) == 0 || !known || !readable || !keepsState(b.facts):
 		return
 	case old.BootID == bootID && slices.Equal(old.Args, pending), len(b.Steps) == 0 && old.Expects(pending, bootID):
 		return

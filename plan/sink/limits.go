@@ -166,10 +166,10 @@ func unlimitedStack(c plan.Contribution, target, who string, b limits.Bound) pla
 const DropInsName = "unit drop-ins"
 
 // DropIns are drop-ins of systemd units, UNIT.d/zz-busbar.conf. Keys are DropInKey, values
-// as those of Limits.
+// as those of Limits, or a command.
 type DropIns struct{}
 
-// DropInKey is the key of one resource of a unit (full name).
+// DropInKey is the key of one resource of a unit (full name), or of ExecStartPost.
 func DropInKey(unit, item string) string { return unit + " " + item }
 
 const dropInName = "zz-busbar.conf"
@@ -266,7 +266,7 @@ func assessUnit(unit string, contributions []plan.Contribution, keep bool, own [
 	v := node.UnitFiles.Get(facts, unit)
 	unitFiles, ok := v.Get()
 	if !ok {
-		*a = unread(contributions, id, "the limits of "+unit, v)
+		*a = unreadUnit(contributions, unit, v)
 		return a
 	}
 	conf := node.SystemConfFiles.Get(facts, "")
@@ -276,7 +276,7 @@ func assessUnit(unit string, contributions []plan.Contribution, keep bool, own [
 		return a
 	}
 	if bad, found := unreadable(append(append([]confdir.File{}, unitFiles...), systemFiles...)); found {
-		*a = unread(contributions, id, "the limits of "+unit, bad)
+		*a = unreadUnit(contributions, unit, bad)
 		return a
 	}
 	file := dropIn(dropInPath(unit))
@@ -288,8 +288,17 @@ func assessUnit(unit string, contributions []plan.Contribution, keep bool, own [
 	theirAssignments, nowAssignments := parse(""), parse(file.text(own))
 
 	var assignments []limits.Assignment
+	var commands []string
 	for _, c := range contributions {
 		_, item, _ := strings.Cut(c.Key, " ")
+		if item == ExecStartPost {
+			f, needed := startCommand(unit, c, file, unitFiles, own)
+			if needed {
+				commands = append(commands, c.Value)
+			}
+			a.Findings = append(a.Findings, f)
+			continue
+		}
 		want, err := limits.ParseValue(c.Value)
 		if err != nil {
 			continue // refused when the profile was validated
@@ -329,8 +338,9 @@ func assessUnit(unit string, contributions []plan.Contribution, keep bool, own [
 	if keep {
 		held, _ := limits.ParseUnit(file.only(own))
 		assignments = keeping(assignments, held, func(a limits.Assignment) string { return DropInKey(unit, a.Item) }, contributions)
+		commands = keeping(commands, startCommands(file.only(own)), func(string) string { return DropInKey(unit, ExecStartPost) }, contributions)
 	}
-	file.ensure(a, addresses(contributions), own, limits.RenderUnit(slices.Compact(assignments)))
+	file.ensure(a, addresses(contributions), own, withCommands(limits.RenderUnit(slices.Compact(assignments)), slices.Compact(commands)))
 	outdated := state.NeedReload && !facts.Inventory.RootDirectory
 	if outdated && len(a.Steps) == 0 {
 		a.Findings = append(a.Findings, notReloaded(contributions, unit, state)...)
@@ -343,6 +353,15 @@ func assessUnit(unit string, contributions []plan.Contribution, keep bool, own [
 		})
 	}
 	return a
+}
+
+// unreadUnit reports for every contribution to a unit that its files could not be read.
+func unreadUnit[T any](contributions []plan.Contribution, unit string, v node.Value[T]) plan.Assessment {
+	isCommand := func(c plan.Contribution) bool { return c.Key == DropInKey(unit, ExecStartPost) }
+	limits := unread(slices.DeleteFunc(slices.Clone(contributions), isCommand), "limits.unit", "the limits of "+unit, v)
+	isLimit := func(c plan.Contribution) bool { return !isCommand(c) }
+	commands := unread(slices.DeleteFunc(slices.Clone(contributions), isLimit), startCommandID, "what "+unit+" runs after it starts", v)
+	return plan.Assessment{Findings: slices.Concat(limits.Findings, commands.Findings)}
 }
 
 // ReloadedUnit is what the step provides that makes systemd read a unit's files.

@@ -139,7 +139,7 @@ func modprobeTakeOver(contributions []plan.Contribution, files []confdir.File) *
 				word == "install" && s.Verb == modprobe.Install && s.Module == module && modprobe.Refuses(s.Args):
 				edits.cut(s.File, s.Line, c.Address)
 			case word == "options" && s.Verb == modprobe.Options && s.Module == module:
-				if kept := withoutOption(line, module, parameter, unquoted(module, parameter, c.Value)); kept != line {
+				if kept := withoutOption(line, module, parameter, OptionValue(module, parameter, c.Value)); kept != line {
 					edits.replace(s.File, s.Line, kept, c.Address)
 				}
 			}
@@ -172,8 +172,8 @@ func optionStatement(module, parameter, value string) modprobe.Statement {
 	return modprobe.Statement{Verb: modprobe.Options, Module: module, Args: parameter + "=" + value}
 }
 
-// unquoted is the value that the kernel makes of a parameter written as value.
-func unquoted(module, parameter, value string) string {
+// OptionValue is the value that the kernel makes of a parameter written as value.
+func OptionValue(module, parameter, value string) string {
 	o, _ := option(modprobe.Config{Statements: []modprobe.Statement{optionStatement(module, parameter, value)}}, module, parameter)
 	return o.Value
 }
@@ -198,7 +198,7 @@ func blacklistFinding(c plan.Contribution, module string, at []modprobe.Origin) 
 func optionFinding(c plan.Contribution, module, parameter string, foreign, now modprobe.Config) plan.Finding {
 	f := plan.Finding{
 		ID: "kernel_module.option", Address: c.Address, Target: module + "." + parameter, Effect: plan.DriverReload,
-		Want: unquoted(module, parameter, c.Value), Found: parameter + " not given", Status: plan.OK,
+		Want: OptionValue(module, parameter, c.Value), Found: parameter + " not given", Status: plan.OK,
 		Summary: fmt.Sprintf("%s gets %s=%s at its next load", module, parameter, c.Value),
 		Source:  node.Source{Path: "/etc/modprobe.d"},
 	}

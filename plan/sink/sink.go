@@ -17,8 +17,20 @@ import (
 
 // All returns every sink, in a fixed order.
 func All() []plan.Sink {
-	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}}
+	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}, CUFile{}, Protected{}}
 }
+
+// stateDir holds what apply leaves for later runs.
+var stateDir = path.Dir(node.MarkerPath)
+
+// keepsState reports whether what is left in stateDir is known to outlive a reboot.
+func keepsState(facts node.Facts) bool {
+	mount, ok := node.Mount.Get(facts, stateDir).Get()
+	return ok && !mount.ReadOnly && !slices.Contains(volatile, mount.Type)
+}
+
+// volatile are file systems that a reboot empties; rootfs is an initramfs that stayed (init/do_mounts.c).
+var volatile = []string{"tmpfs", "ramfs", "rootfs", "overlay", "squashfs"}
 
 // owned is a file that a sink renders as a whole.
 type owned struct {

@@ -603,7 +603,7 @@ func driftRail(t *rapid.T, f node.Facts) node.Facts {
 func driftInventory(t *rapid.T, f node.Facts) node.Facts {
 	inv := f.Inventory
 	source := node.Source{Path: "/sys"}
-	switch rapid.SampledFrom([]string{"fewer functions", "fewer netdevs", "no RDMA", "no PCI", "architecture", "virtual", "kernel", "marker", "boot id", "root directory"}).Draw(t, "what") {
+	switch rapid.SampledFrom([]string{"fewer functions", "fewer netdevs", "no RDMA", "no PCI", "architecture", "virtual", "kernel", "marker", "boot id", "saved NICs", "root directory"}).Draw(t, "what") {
 	case "fewer functions":
 		functions, ok := inv.PCI.Get()
 		if !ok {
@@ -641,6 +641,11 @@ func driftInventory(t *rapid.T, f node.Facts) node.Facts {
 		}).Draw(t, "marker")
 	case "boot id":
 		inv.BootID = rapid.SampledFrom([]node.Value[string]{{}, node.Known("another", source)}).Draw(t, "boot id")
+	case "saved NICs":
+		inv.SavedProtected = rapid.SampledFrom([]node.Value[[]string]{{}, node.Known([]string{}, source), node.Known([]string{"0000:ff:00.0"}, source)}).Draw(t, "saved")
+		if rapid.Bool().Draw(t, "no route") {
+			inv.Routes = node.Known([]node.Route{}, source)
+		}
 	case "root directory":
 		inv.RootDirectory = true
 	}

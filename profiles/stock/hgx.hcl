@@ -48,26 +48,11 @@ kernel_module "mlx5_ib" {
   boot  = "unmanaged"
 }
 
-# Lets the NICs read GPU memory (GPUDirect RDMA). Without it NCCL copies through host memory and
-# says so only in its debug log. The module is often lost, by a driver upgrade or a restart of
-# the RDMA stack, and seldom missing. Where jobs use dma-buf alone: drop = true.
-kernel_module "nvidia_peermem" {
-  state = "loaded"
-}
-
-# Loaded is not registered: a restart of the RDMA stack leaves the module behind without its client,
-# and a job's registering of GPU memory fails. The open driver with dma-buf is as good.
-check "gpudirect_rdma" "all" {}
-
-# Its predecessor registers under the same name in ib_core; whichever comes second fails.
-kernel_module "nv_peer_mem" {
-  state = "unloaded"
-  boot  = "unmanaged" # its init script loads it, whatever modprobe.d says
-}
-
-service "nv_peer_mem" {
-  enabled = false
-  active  = false
+# NICs read and write GPU memory (GPUDirect RDMA). Without it NCCL copies through host memory and says so
+# only in its debug log. The open driver with dma-buf needs nothing else; with the other one
+# nvidia_peermem is often lost, by a driver upgrade or a restart of the RDMA stack, and seldom missing.
+gpudirect {
+  path = "any"
 }
 
 # What verbs programs open. Without rdma_cm NCCL falls back to TCP without a word.
