@@ -29,6 +29,9 @@ func (r *runner) ensure(ctx context.Context, s plan.Step, planned node.Facts) (o
 	case done && !r.outdated(s.Action):
 		return Already, nil
 	}
+	if err := r.inUse(ctx, s, planned.Inventory); err != nil {
+		return Skipped, err
+	}
 	if err := unchanged(s.Action, planned, now); err != nil {
 		return Failed, err
 	}
@@ -46,6 +49,18 @@ func (r *runner) ensure(ctx context.Context, s plan.Step, planned node.Facts) (o
 	default:
 		return Done, nil
 	}
+}
+
+// inUse refuses a step that disturbs those who use GPUs now, whoever used them when it was planned.
+func (r *runner) inUse(ctx context.Context, s plan.Step, inv node.Inventory) error {
+	queries := s.InUseQueries(inv)
+	if r.Disrupt || !r.running || len(queries) == 0 {
+		return nil
+	}
+	if users := s.InUse(r.read(ctx, inv, queries), r.Boot); len(users) > 0 {
+		return fmt.Errorf("needs --disrupt: %s", strings.Join(users, "; "))
+	}
+	return nil
 }
 
 // ofPort tells the actions whose success says little: the kernel acknowledges a change for which the driver has no

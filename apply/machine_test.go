@@ -36,6 +36,9 @@ type machine struct {
 	blind bool
 	// virtualization and nicDriver are those of the inventory where they are not the usual ones.
 	virtualization, nicDriver string
+	// gpuDriver is the driver of its GPU; it has none where it is empty. usage is who uses it.
+	gpuDriver string
+	usage     node.GPUUsage
 	// netnsError is what its kernel answers when the network namespace mode of RDMA devices is to be set.
 	netnsError error
 }
@@ -44,6 +47,7 @@ type machine struct {
 const (
 	port       = "0000:17:01.0"
 	nic        = "0000:19:00.0"
+	gpu        = "0000:1b:00.0"
 	portConfig = "/sys/bus/pci/devices/" + port + "/config"
 	nicConfig  = "/sys/bus/pci/devices/" + nic + "/config"
 )
@@ -129,6 +133,9 @@ func (m *machine) Inventory(context.Context) node.Inventory {
 			{Address: nic, Vendor: "15b3", Device: "1007", Class: "020000", Driver: cmp.Or(m.nicDriver, "mlx4_core"), Parent: port},
 		}, node.Source{}),
 	}
+	if functions, _ := inv.PCI.Get(); m.gpuDriver != "" {
+		inv.PCI = node.Known(append(functions, node.PCIFunction{Address: gpu, Vendor: "10de", Device: "2330", Class: "030200", Driver: m.gpuDriver}), node.Source{})
+	}
 	if text, err := os.ReadFile(m.root + node.MarkerPath); err == nil {
 		inv.Marker = node.Known(node.Marker{BootID: "boot-1", Args: []string{strings.TrimSpace(string(text))}}, node.Source{})
 		if strings.Contains(string(text), "iommu=pt") {
@@ -193,6 +200,8 @@ func (m *machine) answer(q node.Query) node.Answer {
 		return node.ProcLimits.Answer(q.Key, node.Known(node.ProcessLimits{
 			Running: active == "active", PID: 1, Text: "Max locked memory " + limit + " " + limit + " bytes\n",
 		}, node.Source{}))
+	case node.GPUUsers.Name():
+		return node.GPUUsers.Answer("", node.Known(m.usage, node.Source{Path: "/proc"}))
 	case node.Boot.Name():
 		boot := node.BootConfig{Loader: node.LoaderGRUBDebian, Defaults: m.list("/etc/default/grub.d"), UpdateGrub: true, Generated: m.text(nextboot.GeneratedPath)}
 		return node.Boot.Answer("", node.Known(boot, node.Source{}))

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"busbar/internal/confdir"
+	"busbar/internal/p2p"
 )
 
 // The kinds of queries. Readers answer them, block types ask for them.
@@ -104,6 +105,11 @@ var (
 	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
 	// ConfidentialComputing is whether GPUs keep their data from the host.
 	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
+	// GPUUsers are the processes that use GPUs.
+	GPUUsers = Kind[GPUUsage]{"gpu_users"}
+	// P2PMeasurement is what copies between all pairs of GPUs showed; key is the size of a copy in MiB. Nobody who only
+	// reads a node answers it: busbar verify --probe makes the copies.
+	P2PMeasurement = Kind[p2p.Result]{"p2p_measurement"}
 )
 
 // decoders reads recorded answers: kind name to a function that gives the Value.
@@ -148,6 +154,8 @@ var decoders = map[string]func(valueJSON) (any, error){
 	P2P.name:                   decode[P2PState],
 	GPUFabric.name:             decode[GPUFabricState],
 	ConfidentialComputing.name: decode[ConfidentialComputingState],
+	GPUUsers.name:              decode[GPUUsage],
+	P2PMeasurement.name:        decode[p2p.Result],
 }
 
 func decode[T any](in valueJSON) (any, error) {

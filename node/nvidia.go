@@ -293,47 +293,79 @@ func (s P2PState) Between(from, to string) (P2PPair, bool) {
 // of a that lead to b, and through NVSwitches, where the driver lets the two talk over NVLink, as many as the GPU
 // with fewer active ones has. It is 0 where there are none, and unknown where nobody asked NVML.
 func (f Facts) NVLinksBetween(a, b string) Value[int] {
+	v := f.nvlinksBetween(a, b)
+	links, ok := v.Get()
+	if !ok {
+		return UnknownLike[int](v)
+	}
+	return Known(len(links), v.Source())
+}
+
+// NVLinkRateBetween is the sum of the rates one way of the NVLinks that carry the traffic of two GPUs (NVLinksBetween), in
+// MB/s: 478116 for 18 links of 26562. It is 0 where there are none.
+func (f Facts) NVLinkRateBetween(a, b string) Value[int] {
+	v := f.nvlinksBetween(a, b)
+	links, ok := v.Get()
+	if !ok {
+		return UnknownLike[int](v)
+	}
+	sum := 0
+	for _, l := range links {
+		speed, ok := l.SpeedMBps.Get()
+		if !ok {
+			return UnknownLike[int](l.SpeedMBps)
+		}
+		sum += speed
+	}
+	return Known(sum, v.Source())
+}
+
+// nvlinksBetween are the NVLinks of NVLinksBetween, those through NVSwitches as the GPU has them that has fewer.
+func (f Facts) nvlinksBetween(a, b string) Value[[]NVLinkPort] {
 	var sides [2]NVLinkState
 	for i, address := range []string{a, b} {
 		v := NVLinks.Get(f, address)
 		state, ok := v.Get()
 		if !ok && !v.IsUnsupported() {
-			return UnknownLike[int](v)
+			return UnknownLike[[]NVLinkPort](v)
 		}
 		sides[i] = state
 		if active := state.Active(); !active.IsKnown() {
-			return active
+			return UnknownLike[[]NVLinkPort](active)
 		}
 	}
 	source := NVLinks.Get(f, a).Source()
-	direct := count(sides[0].Links, func(l NVLinkPort) bool { return l.leadsTo(b) })
-	switched := min(count(sides[0].Links, NVLinkPort.leadsToSwitch), count(sides[1].Links, NVLinkPort.leadsToSwitch))
-	if switched == 0 {
+	direct := those(sides[0].Links, func(l NVLinkPort) bool { return l.leadsTo(b) })
+	switched := those(sides[0].Links, NVLinkPort.leadsToSwitch)
+	if other := those(sides[1].Links, NVLinkPort.leadsToSwitch); len(other) < len(switched) {
+		switched = other
+	}
+	if len(switched) == 0 {
 		return Known(direct, source)
 	}
 	matrix := P2P.Get(f, "")
 	state, ok := matrix.Get()
 	if !ok {
-		return UnknownLike[int](matrix)
+		return UnknownLike[[]NVLinkPort](matrix)
 	}
 	pair, _ := state.Between(a, b)
 	switch status, ok := pair.NVLink.Get(); {
 	case !ok:
-		return UnknownLike[int](pair.NVLink)
+		return UnknownLike[[]NVLinkPort](pair.NVLink)
 	case status != P2POK:
 		return Known(direct, source)
 	}
-	return Known(direct+switched, source)
+	return Known(slices.Concat(direct, switched), source)
 }
 
-func count[T any](list []T, is func(T) bool) int {
-	n := 0
+func those[T any](list []T, are func(T) bool) []T {
+	var some []T
 	for _, x := range list {
-		if is(x) {
-			n++
+		if are(x) {
+			some = append(some, x)
 		}
 	}
-	return n
+	return some
 }
 
 // States of a GPU's registration with the fabric of NVSwitches (NVML_GPU_FABRIC_STATE_* of nvml.h).

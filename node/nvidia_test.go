@@ -150,6 +150,37 @@ func TestNVLinksBetween(t *testing.T) {
 	}
 }
 
+func TestNVLinkRateBetween(t *testing.T) {
+	const a, b = "0000:1b:00.0", "0000:43:00.0"
+	at := func(mbps int, of []node.NVLinkPort) []node.NVLinkPort {
+		for i := range of {
+			of[i].SpeedMBps = known(mbps)
+		}
+		return of
+	}
+	ok := node.P2P.Answer("", node.Known(node.P2PState{Pairs: []node.P2PPair{{From: a, To: b, NVLink: known(node.P2POK)}}}, node.Source{}))
+	for name, test := range map[string]struct {
+		a, b   []node.NVLinkPort
+		want   int
+		reason string
+	}{
+		"bridge":                  {at(14062, links(4, b)), at(14062, links(4, a)), 56248, ""},
+		"NVSwitch, one has fewer": {at(26562, links(18, node.NVLinkToSwitch)), at(26562, links(16, node.NVLinkToSwitch)), 424992, ""},
+		"none":                    {nil, nil, 0, ""},
+		"a speed that is unknown": {links(2, b), links(2, a), 0, "not recorded"},
+		"no answer of the driver": {append(at(1, links(1, b)), node.NVLinkPort{State: node.Unknown[string]("lost", node.Source{})}), nil, 0, "the state of link 0 is unknown: lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := node.NewFacts(node.Inventory{}, noon, []node.Answer{
+				node.NVLinks.Answer(a, node.Known(node.NVLinkState{Links: test.a}, node.Source{})), node.NVLinks.Answer(b, node.Known(node.NVLinkState{Links: test.b}, node.Source{})), ok,
+			}).NVLinkRateBetween(a, b)
+			if n, known := v.Get(); n != test.want || known != (test.reason == "") || v.Reason() != test.reason {
+				t.Errorf("%d %q", n, v.Reason())
+			}
+		})
+	}
+}
+
 // The bits are those of nvml.h.
 func TestFabricHealth(t *testing.T) {
 	for mask, want := range map[node.FabricHealth][]string{

@@ -24,6 +24,7 @@ import (
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
 	"busbar/internal/mstconfig"
+	"busbar/internal/p2p"
 	"busbar/internal/pciregs"
 	"busbar/node"
 	"busbar/node/example"
@@ -198,6 +199,16 @@ func answers() []node.Answer {
 			State: node.FabricCompleted, Status: node.FabricSuccess, Clique: 4026, ClusterUUID: node.NoCluster, Health: known(node.FabricHealth(0xaa)), Summary: known("healthy"),
 		}, node.Source{Call: "NVML"})),
 		node.ConfidentialComputing.Answer("", node.Known(node.ConfidentialComputingState{Environment: "production", Enabled: true, DevTools: true, MultiGPU: known("none")}, node.Source{Call: "NVML"})),
+		node.GPUUsers.Answer("", node.Known(node.GPUUsage{
+			Users: []node.GPUUser{{PID: 7, Name: "python3", GPUs: []string{"0000:1b:00.0"}}}, Unseen: known(2), Hidden: 3,
+		}, at("/proc"))),
+		node.P2PMeasurement.Answer("512", node.Known(p2p.Result{
+			CUDA: "13.0", Size: 512 << 20, GPUs: []p2p.GPU{{Address: "0000:1b:00.0", UUID: "GPU-0", Name: "NVIDIA H200", Memory: 2, Free: 1}}, Seconds: 1.5, Unknown: "ended",
+			Pairs: []p2p.Pair{{
+				From: "0000:1b:00.0", To: "0000:43:00.0", PeerAccess: new(true), OneWay: new(396.1), BothWays: new(781.5), Latency: new(1.9), Staged: new(37.0), Unknown: "ended",
+				Checks: []p2p.Check{{Transfer: p2p.OneWay, Bytes: 4, Wrong: 1, FirstWrong: new(int64(3))}},
+			}},
+		}, node.Source{Call: "CUDA"})),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -28,9 +29,9 @@ func (o Origin) String() string { return fmt.Sprintf("%s:%d", o.File, o.Line) }
 
 // Block is one block of a profile, evaluated for one node.
 type Block struct {
-	// Address is TYPE, TYPE.LABEL or check.TYPE.LABEL; for_each appends ["key"].
+	// Address is TYPE, TYPE.LABEL, check.TYPE.LABEL or proof.TYPE.LABEL; for_each appends ["key"].
 	Address string
-	// Type is the block type's name, without "check.".
+	// Type is the block type's name, without "check." or "proof.".
 	Type string
 	// Label is the block's label, empty where the type has none.
 	Label string
@@ -235,10 +236,13 @@ const (
 // Spec is what a block type looks like in a profile. Docs, schema and completion
 // are derived from it.
 type Spec struct {
-	// Name is the block type, without "check".
+	// Name is the block type, without "check" or "proof".
 	Name string
 	// Check: written as check "NAME" "LABEL".
 	Check bool
+	// Proof: written as proof "NAME" "LABEL". Its queries have the machine do something, so that nothing but
+	// busbar verify --probe asks them.
+	Proof bool
 	Label LabelUse
 	// LabelDoc says what the label means.
 	LabelDoc string
@@ -248,6 +252,44 @@ type Spec struct {
 	Attributes []Attribute
 	// Sinks are the names of those that blocks contribute to, FactSink aside.
 	Sinks []string
+}
+
+// Keywords are the words before the names of block types that judge only.
+var Keywords = []string{checkKeyword, proofKeyword}
+
+const (
+	checkKeyword = "check"
+	proofKeyword = "proof"
+)
+
+// Keyword is the word before the type's name in a profile, one of Keywords or empty.
+func (s Spec) Keyword() string {
+	switch {
+	case s.Check:
+		return checkKeyword
+	case s.Proof:
+		return proofKeyword
+	default:
+		return ""
+	}
+}
+
+// Key is the type's name in addresses: NAME, check.NAME or proof.NAME.
+func (s Spec) Key() string {
+	if keyword := s.Keyword(); keyword != "" {
+		return keyword + "." + s.Name
+	}
+	return s.Name
+}
+
+// typeKey is the key of the block's type.
+func (b Block) typeKey() string {
+	for _, keyword := range Keywords {
+		if strings.HasPrefix(b.Address, keyword+".") {
+			return keyword + "." + b.Type
+		}
+	}
+	return b.Type
 }
 
 // Attribute is one argument of a block type.

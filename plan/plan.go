@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -49,7 +48,7 @@ func assemble(blocks map[string]Block, findings []Finding, steps []Step, ceiling
 				f.Status = Deferred
 				p.Deferred = append(p.Deferred, DeferredBlock{
 					Address: f.Address, Reason: f.Summary, Unlocks: step,
-					Ceiling: ceilings[typeKey(strings.HasPrefix(b.Address, "check."), b.Type)],
+					Ceiling: ceilings[b.typeKey()],
 				})
 			}
 		}

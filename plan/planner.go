@@ -14,27 +14,31 @@ import (
 type Planner struct {
 	types map[string]Type
 	sinks []Sink
+	// proving: proofs are run.
+	proving bool
 }
 
 // NewPlanner makes a planner for types and sinks.
 func NewPlanner(types []Type, sinks []Sink) *Planner {
 	p := &Planner{types: map[string]Type{}, sinks: sinks}
 	for _, t := range types {
-		p.types[typeKey(t.Spec().Check, t.Spec().Name)] = t
+		p.types[t.Spec().Key()] = t
 	}
 	return p
 }
 
-func typeKey(check bool, name string) string {
-	if check {
-		return "check." + name
-	}
-	return name
+// Proving is p with proofs, which are skipped else.
+func (p *Planner) Proving() *Planner {
+	proving := *p
+	proving.proving = true
+	return &proving
 }
 
-func (p *Planner) typeOf(b Block) Type {
-	return p.types[typeKey(strings.HasPrefix(b.Address, "check."), b.Type)]
-}
+// TypeOf is the block's type.
+func (p *Planner) TypeOf(b Block) Type { return p.types[b.typeKey()] }
+
+// skips reports a proof that is not run.
+func (p *Planner) skips(b Block) bool { return !p.proving && p.TypeOf(b).Spec().Proof }
 
 // Queries are what planning blocks has to know: the union of all blocks' and
 // sinks' queries, sorted.
@@ -46,8 +50,11 @@ func (p *Planner) Queries(blocks []Block, inventory node.Inventory) []node.Query
 		}
 	}
 	for _, b := range blocks {
-		if b.Undecided == "" {
-			add(p.typeOf(b).Queries(b, inventory))
+		if b.Undecided == "" && !p.skips(b) {
+			add(p.TypeOf(b).Queries(b, inventory))
+			if p.TypeOf(b).Spec().Ceiling > Live {
+				add(inUseQueries(inventory))
+			}
 		}
 	}
 	// What a sink has to know can hang on what is contributed, which hangs on facts;
@@ -84,6 +91,7 @@ func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Pla
 	onlyServed(all.Findings, steps)
 	for i := range steps {
 		steps[i].Expect = Fingerprint(facts, steps[i].Action.Queries())
+		steps[i].Disturbs = steps[i].InUse(facts, false)
 	}
 	return assemble(byAddress, all.Findings, steps, p.ceilings(), facts.ObservedAt)
 }
@@ -117,6 +125,10 @@ func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) 
 	var all Assessment
 	var steps []Step
 	for _, b := range blocks {
+		if p.skips(b) {
+			all.Findings = append(all.Findings, Finding{ID: b.Type + ".not_run", Address: b.Address, Status: Skipped, Summary: "run by verify --probe"})
+			continue
+		}
 		if b.Undecided != "" {
 			all.Findings = append(all.Findings, Finding{
 				ID: b.Type + ".undecided", Address: b.Address, Status: Undetermined, Needs: b.Needs,
@@ -126,7 +138,7 @@ func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) 
 			all.Contributions = append(all.Contributions, p.undecided(b)...)
 			continue
 		}
-		t := p.typeOf(b)
+		t := p.TypeOf(b)
 		a := t.Assess(b, facts.Restrict(t.Queries(b, facts.Inventory)))
 		if c, ok := t.(Claimer); ok {
 			a.Contributions = append(a.Contributions, c.Claims(b, facts.Inventory)...)
@@ -159,7 +171,7 @@ func (p *Planner) assess(blocks []Block, facts node.Facts) (Assessment, []Step) 
 // undecided are what a block contributes of which something is unknown, besides what is known.
 func (p *Planner) undecided(b Block) []Contribution {
 	var all []Contribution
-	for _, name := range p.typeOf(b).Spec().Sinks {
+	for _, name := range p.TypeOf(b).Spec().Sinks {
 		all = append(all, Contribution{Sink: name, Address: b.Address, Origin: b.Origin}.undecided())
 	}
 	return all

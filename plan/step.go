@@ -53,6 +53,9 @@ type Step struct {
 	Effect   Effect
 	// Settle is how long what the step provides may take to appear.
 	Settle time.Duration
+	// Disturbs are those who use GPUs and would be disturbed (InUse), in words, so that apply makes the step only where
+	// that was allowed.
+	Disturbs []string
 	// Expect is the fingerprint of what the plan saw.
 	Expect string
 }
@@ -75,10 +78,11 @@ func (s Step) MarshalJSON() ([]byte, error) {
 		Provides  []string `json:"provides"`
 		Effect    Effect   `json:"effect,omitzero"`
 		SettleS   float64  `json:"settle_s,omitempty"`
+		Disturbs  []string `json:"disturbs,omitempty"`
 		Expect    string   `json:"expect"`
 	}{
 		s.ID, list(s.Addresses), s.Phase, s.Target, s.Summary, s.Action.Kind(), s.Action,
-		list(s.Requires), s.After, list(s.Provides), s.Effect, s.Settle.Seconds(), s.Expect,
+		list(s.Requires), s.After, list(s.Provides), s.Effect, s.Settle.Seconds(), s.Disturbs, s.Expect,
 	})
 	return b.Bytes(), err
 }

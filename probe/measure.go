@@ -185,27 +185,15 @@ func (r *run) allocate(g *opened) error {
 	g.Free = free
 	switch need := BuffersEach * r.asked.Size; {
 	case free < need:
-		return fmt.Errorf("%s of memory are free, and %s are needed: give a smaller --size, or end what holds the memory", Bytes(free), Bytes(need))
+		return fmt.Errorf("%s of memory are free, and %s are needed: give a smaller --size, or end what holds the memory", p2p.Bytes(free), p2p.Bytes(need))
 	case total-free > maxContext && !r.asked.Force:
-		return fmt.Errorf("%s of memory are in use, by processes that are not to be seen from here: end them, or say --force", Bytes(total-free))
+		return fmt.Errorf("%s of memory are in use, by processes that are not to be seen from here: end them, or say --force", p2p.Bytes(total-free))
 	}
 	if g.out, err = g.Allocate(r.asked.Size); err != nil {
 		return err
 	}
 	g.in, err = g.Allocate(r.asked.Size)
 	return err
-}
-
-// Bytes is a number of bytes for people: 512 MiB, 1.5 GiB.
-func Bytes(n int64) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.3g GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.3g MiB", float64(n)/(1<<20))
-	default:
-		return fmt.Sprintf("%d bytes", n)
-	}
 }
 
 // direction is a transfer from one GPU to another.

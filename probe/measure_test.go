@@ -259,7 +259,7 @@ func TestCannotStart(t *testing.T) {
 			f := newFake(2)
 			c.change(f)
 			_, pairs, failure := measured(t, f, c.asked)
-			want := strings.NewReplacer("192 MiB", Bytes(size), "384 MiB", Bytes(2*size)).Replace(c.want)
+			want := strings.NewReplacer("192 MiB", p2p.Bytes(size), "384 MiB", p2p.Bytes(2*size)).Replace(c.want)
 			if !strings.HasPrefix(failure, want) || len(pairs) != 0 {
 				t.Errorf("%q, want %q", failure, want)
 			}
@@ -340,14 +340,6 @@ func TestPattern(t *testing.T) {
 	for i, s := range seeds[1:] {
 		if s-seeds[i] < 16<<30/8 {
 			t.Errorf("seeds %x and %x", seeds[i], s)
-		}
-	}
-}
-
-func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 bytes", 512 << 20: "512 MiB", 1 << 30: "1 GiB", 3 << 29: "1.5 GiB", 143 << 30: "143 GiB", 1000: "1000 bytes"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
 }

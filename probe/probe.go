@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -48,6 +49,17 @@ const (
 	defaultSilence = time.Minute
 	defaultGrace   = 5 * time.Second
 )
+
+// Loaded reports whether the NVIDIA driver is loaded.
+func Loaded() bool { return loaded("/") }
+
+// loaded is Loaded with the root directory of the running system.
+func loaded(root string) bool {
+	return slices.ContainsFunc([]string{"proc/driver/nvidia/version", "dev/nvidiactl"}, func(file string) bool {
+		_, err := os.Stat(filepath.Join(root, file))
+		return err == nil
+	})
+}
 
 // Run measures between all pairs of GPUs. The result has every ordered pair of the GPUs that
 // CUDA shows; what was not measured says why. When ctx ends, the child frees what it holds, and what was

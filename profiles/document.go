@@ -140,13 +140,20 @@ type decoder struct {
 }
 
 // typeTable has the block types by name.
-type typeTable struct{ blocks, checks map[string]plan.Type }
+type typeTable struct {
+	blocks map[string]plan.Type
+	// judging are those that are written behind one of plan.Keywords, by that.
+	judging map[string]map[string]plan.Type
+}
 
 func newTypeTable(types []plan.Type) typeTable {
-	t := typeTable{map[string]plan.Type{}, map[string]plan.Type{}}
+	t := typeTable{map[string]plan.Type{}, map[string]map[string]plan.Type{}}
+	for _, keyword := range plan.Keywords {
+		t.judging[keyword] = map[string]plan.Type{}
+	}
 	for _, typ := range types {
-		if spec := typ.Spec(); spec.Check {
-			t.checks[spec.Name] = typ
+		if spec := typ.Spec(); spec.Keyword() != "" {
+			t.judging[spec.Keyword()][spec.Name] = typ
 		} else {
 			t.blocks[spec.Name] = typ
 		}
@@ -156,11 +163,17 @@ func newTypeTable(types []plan.Type) typeTable {
 
 // blockNames are all that can stand at the top of a profile.
 func (t typeTable) blockNames() []string {
-	return append(sortedKeys(t.blocks), "check", "locals", "profile", "selector", "variable")
+	return slices.Concat(sortedKeys(t.blocks), plan.Keywords, []string{"locals", "profile", "selector", "variable"})
 }
 
-// names are all block types and checks.
-func (t typeTable) names() []string { return append(sortedKeys(t.blocks), sortedKeys(t.checks)...) }
+// names are all block types, checks and proofs.
+func (t typeTable) names() []string {
+	names := sortedKeys(t.blocks)
+	for _, keyword := range plan.Keywords {
+		names = append(names, sortedKeys(t.judging[keyword])...)
+	}
+	return names
+}
 
 func decodeDocument(r *report, types typeTable, name, filename string, body *hclsyntax.Body) *document {
 	d := &decoder{report: r, types: types, seen: map[string]hcl.Range{}, doc: &document{
@@ -208,9 +221,11 @@ func (d *decoder) block(b *hclsyntax.Block) {
 		if d.labels(b, 1, `selector "NAME"`) && d.first("selector."+b.Labels[0], b) && d.identifier(b) {
 			d.selector(b)
 		}
-	case "check":
-		d.check(b)
 	default:
+		if d.types.judging[b.Type] != nil {
+			d.judging(b)
+			return
+		}
 		typ, ok := d.types.blocks[b.Type]
 		if !ok {
 			d.noSuchType(b)
@@ -222,27 +237,37 @@ func (d *decoder) block(b *hclsyntax.Block) {
 
 func (d *decoder) noSuchType(b *hclsyntax.Block) {
 	hint := d.report.choice(b.Type, "The block types are", d.types.blockNames())
-	if _, ok := d.types.checks[b.Type]; ok {
-		hint = fmt.Sprintf(" %s is a check: write check %q.", b.Type, b.Type)
+	for _, keyword := range plan.Keywords {
+		if _, ok := d.types.judging[keyword][b.Type]; ok {
+			hint = fmt.Sprintf(" %s is a %s: write %s %q.", b.Type, keyword, keyword, b.Type)
+		}
 	}
 	d.report.errorf(b.TypeRange, "", "No such block type", "There is no block type %q.%s", b.Type, hint)
 }
 
-func (d *decoder) check(b *hclsyntax.Block) {
+// judging is a block behind one of plan.Keywords.
+func (d *decoder) judging(b *hclsyntax.Block) {
+	keyword, types := b.Type, d.types.judging[b.Type]
 	if len(b.Labels) == 0 {
-		d.report.errorf(b.DefRange(), "", "Wrong number of labels", `A check is written check "TYPE" "LABEL" { ... }.`)
+		d.report.errorf(b.DefRange(), "", "Wrong number of labels", `A %s is written %s "TYPE" "LABEL" { ... }.`, keyword, keyword)
 		return
 	}
-	typ, ok := d.types.checks[b.Labels[0]]
+	name := b.Labels[0]
+	typ, ok := types[name]
 	if !ok {
-		hint := d.report.choice(b.Labels[0], "The checks are", sortedKeys(d.types.checks))
-		if _, ok := d.types.blocks[b.Labels[0]]; ok {
-			hint = fmt.Sprintf(" %s is a block type of its own: write it without check.", b.Labels[0])
+		hint := d.report.choice(name, fmt.Sprintf("The %ss are", keyword), sortedKeys(types))
+		if _, ok := d.types.blocks[name]; ok {
+			hint = fmt.Sprintf(" %s is a block type of its own: write it without %s.", name, keyword)
 		}
-		d.report.errorf(b.LabelRanges[0], "", "No such check", "There is no check %q.%s", b.Labels[0], hint)
+		for _, other := range plan.Keywords {
+			if _, ok := d.types.judging[other][name]; ok {
+				hint = fmt.Sprintf(" %s is a %s: write %s %q.", name, other, other, name)
+			}
+		}
+		d.report.errorf(b.LabelRanges[0], "", "No such "+keyword, "There is no %s %q.%s", keyword, name, hint)
 		return
 	}
-	d.typed(b, typ, b.Labels[1:], fmt.Sprintf("check %q", b.Labels[0]))
+	d.typed(b, typ, b.Labels[1:], fmt.Sprintf("%s %q", keyword, name))
 }
 
 // labels reports whether b has n labels.
@@ -449,11 +474,7 @@ func (d *decoder) typed(b *hclsyntax.Block, typ plan.Type, labels []string, writ
 
 // addressOf is a block's address.
 func addressOf(spec plan.Spec, label string) string {
-	address := plan.Address(spec.Name, label)
-	if spec.Check {
-		address = "check." + address
-	}
-	return address
+	return strings.TrimSuffix(spec.Key(), spec.Name) + plan.Address(spec.Name, label)
 }
 
 func (d *decoder) waive(b *hclsyntax.Block, out *block) {
@@ -485,7 +506,7 @@ func (d *decoder) references(e hclsyntax.Expression, address string) []reference
 	for _, item := range list.Exprs {
 		ref, ok := d.reference(item)
 		if !ok {
-			d.report.errorf(item.Range(), address, "Not an address", `An address is TYPE, TYPE.LABEL, TYPE["LABEL"] or check.TYPE.LABEL, without quotes around it.`)
+			d.report.errorf(item.Range(), address, "Not an address", `An address is TYPE, TYPE.LABEL, TYPE["LABEL"], check.TYPE.LABEL or proof.TYPE.LABEL, without quotes around it.`)
 			continue
 		}
 		if ref.unknownType != "" {
@@ -518,8 +539,8 @@ func (d *decoder) reference(e hclsyntax.Expression) (reference, bool) {
 	}
 	ref := reference{place: e.Range()}
 	prefix, table := "", d.types.blocks
-	if steps[0] == "check" && len(steps) > 1 {
-		prefix, table, steps = "check.", d.types.checks, steps[1:]
+	if types := d.types.judging[steps[0]]; types != nil && len(steps) > 1 {
+		prefix, table, steps = steps[0]+".", types, steps[1:]
 	}
 	typ, ok := table[steps[0]]
 	label := ""

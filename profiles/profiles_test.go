@@ -90,6 +90,10 @@ func fakeTypes() []plan.Type {
 			Name: "gpus", Check: true, Label: plan.LabelRequired,
 			Attributes: []plan.Attribute{{Name: "count", Type: cty.Number}, {Name: "mig", Type: cty.Bool}},
 		}},
+		fakeType{spec: plan.Spec{
+			Name: "p2p_bandwidth", Proof: true, Label: plan.LabelRequired,
+			Attributes: []plan.Attribute{{Name: "min_ratio", Type: cty.Number, Fraction: true}},
+		}},
 	}
 }
 

@@ -24,6 +24,7 @@ func WritePlan(w io.Writer, d Document, style Style) error {
 	p.header(d)
 	p.findings(d)
 	p.steps(d)
+	p.disturbing(d)
 	p.deferred(d)
 	p.conclusion(d)
 	return p.flush(w)
@@ -355,6 +356,32 @@ func (p *page) steps(d Document) {
 				p.WriteString(strings.Repeat(" ", indent) + p.style.paint(dim, "| "+printable(strings.TrimSuffix(line, "\n"))) + "\n")
 			}
 		}
+	}
+}
+
+// disturbing names the steps that apply makes with --disrupt only, and why.
+func (p *page) disturbing(d Document) {
+	numbers := map[string][]string{}
+	var whys []string
+	for i, s := range d.Steps {
+		why := strings.Join(s.Disturbs, "; ")
+		if why == "" {
+			continue
+		}
+		if numbers[why] == nil {
+			whys = append(whys, why)
+		}
+		numbers[why] = append(numbers[why], strconv.Itoa(i+1))
+	}
+	for i, why := range whys {
+		if i == 0 {
+			p.blank()
+		}
+		which := "step " + numbers[why][0]
+		if len(numbers[why]) > 1 {
+			which = "each of steps " + strings.Join(numbers[why], ", ")
+		}
+		p.paragraph(nil, "", which+" needs --disrupt: "+printable(why))
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 
 // applyFlags are the flags that only apply has.
 type applyFlags struct {
-	yes, boot bool
-	timeout   time.Duration
+	yes, boot, disrupt bool
+	timeout            time.Duration
 }
 
 func newApply(c *console) *cobra.Command {
@@ -46,6 +46,10 @@ begun after that time, and one that waits for a module or a unit is given up.
 --boot is how busbar.service runs it (see busbar install): it asks nobody, waits until
 udev has loaded the drivers of the devices, and starts units without waiting for
 them, because they may be waiting for busbar.
+
+While a process uses GPUs, or one is handed to VFIO, no driver of theirs is taken away, no
+rail's link goes down and the fabric manager does not end: such steps are skipped, and
+so is what requires them, unless --disrupt is said.
 
 Exit codes: 0 as wanted, 3 as wanted after a reboot, 2 something is not as wanted
 that no step puts right, 4 applied in part, 5 done and yet not as wanted, 6 another
@@ -78,6 +82,7 @@ could not be read, 1 declined or an error, 64 usage, 77 needs root, 78 invalid p
 	flags := cmd.Flags()
 	flags.BoolVar(&f.yes, "yes", false, "do not ask")
 	flags.BoolVar(&f.boot, "boot", false, "run as a part of the boot")
+	flags.BoolVar(&f.disrupt, "disrupt", false, "disturb those who use the GPUs")
 	flags.DurationVar(&f.timeout, "timeout", 0, "begin no step after `DURATION` (90s, 5m)")
 	return cmd
 }
@@ -151,7 +156,7 @@ func (c *console) apply(ctx context.Context, t *target, args []string, f applyFl
 	planner := newPlanner()
 	var planned apply.Planned
 	options := apply.Options{
-		Root: t.root, Reader: reader, Observer: observer, Boot: f.boot,
+		Root: t.root, Reader: reader, Observer: observer, Boot: f.boot, Disrupt: f.disrupt,
 		Plan: func(ctx context.Context) (apply.Planned, error) {
 			var err error
 			planned, err = judge(ctx, c, planner, p.profile, reader, reader.Inventory(ctx))

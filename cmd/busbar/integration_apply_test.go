@@ -513,3 +513,27 @@ func TestApplyJSON(t *testing.T) {
 		t.Error("the files' steps are not in order")
 	}
 }
+
+// What would disturb whoever uses GPUs is planned with who that is, and made with --disrupt alone.
+func TestApplyInUse(t *testing.T) {
+	const gpu = "/sys/bus/pci/devices/0000:ea:00.0"
+	m := newMachine(t, map[string]string{
+		profilePath:     "kernel_module \"nvidia_peermem\" {\n  state = \"unloaded\"\n  boot  = \"unmanaged\"\n}\nsysctl \"net.core.somaxconn\" {\n  value = 1234\n}\n",
+		gpu + "/vendor": "0x10de\n", gpu + "/device": "0x2330\n", gpu + "/class": "0x030200\n",
+		"/sys/module/nvidia_peermem/initstate": "live\n",
+	})
+	if err := os.Symlink("../../drivers/vfio-pci", m.path(gpu+"/driver")); err != nil {
+		t.Fatal(err)
+	}
+	const needs = "needs --disrupt: vfio-pci is bound to 0000:ea:00.0"
+	m.busbar("plan").want(t, plan.ExitDrift, "unload module nvidia_peermem", "step 2 "+needs)
+	m.busbar("plan", "--json").want(t, plan.ExitDrift, `"disturbs": [`, `"vfio-pci is bound to 0000:ea:00.0"`)
+	m.busbar("apply", "--yes").want(t, plan.ExitPartial, "unload module nvidia_peermem ... skipped: "+needs)
+	if !m.exists("/sys/module/nvidia_peermem") || m.read("/etc/sysctl.d/zz-busbar.conf") == "" {
+		t.Error("the module is gone, or the rest was not done")
+	}
+	m.busbar("apply", "--yes", "--disrupt").want(t, plan.ExitOK)
+	if m.exists("/sys/module/nvidia_peermem") {
+		t.Error("the module is still there")
+	}
+}

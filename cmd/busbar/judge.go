@@ -25,6 +25,7 @@ import (
 	"busbar/plan"
 	"busbar/plan/sink"
 	"busbar/profiles"
+	"busbar/proofs"
 	"busbar/report"
 )
 
@@ -37,7 +38,7 @@ const examplePrefix = "example:"
 // profileDirs are searched before the profiles that come with busbar.
 var profileDirs = []string{"/etc/busbar/profiles.d", "/etc/busbar/profiles", "/usr/share/busbar/profiles"}
 
-func types() []plan.Type { return append(modules.All(), checks.All()...) }
+func types() []plan.Type { return slices.Concat(modules.All(), checks.All(), proofs.All()) }
 
 func newPlanner() *plan.Planner { return plan.NewPlanner(types(), sink.All()) }
 

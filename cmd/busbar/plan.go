@@ -11,20 +11,48 @@ import (
 
 	"busbar/node"
 	"busbar/plan"
+	"busbar/probe"
 	"busbar/profiles"
 	"busbar/report"
 )
 
 func newPlan(c *console) *cobra.Command {
-	return newJudging(c, "plan", "Judge a node and say what apply would do",
+	var j judging
+	return j.command(c, "plan", "Judge a node and say what apply would do",
 		`Judge a node against a profile, and say what apply would do. Nothing is changed
 and nothing is opened for writing.`, report.WritePlan)
 }
 
 func newVerify(c *console) *cobra.Command {
-	return newJudging(c, "verify", "Judge a node",
+	var j judging
+	cmd := j.command(c, "verify", "Judge a node",
 		`Judge a node against a profile. Nothing is changed and nothing is opened for
-writing.`, report.WriteVerify)
+writing.
+
+--probe runs the proofs of the profile, too, which are skipped else: it copies between
+all pairs of GPUs, as busbar probe p2p does. Where a process uses GPUs, or that cannot be
+seen, nothing is copied without --force, and what a proof is about is unknown (8).`, report.WriteVerify)
+	cmd.Flags().BoolVar(&j.probe, "probe", false, "run the proofs of the profile")
+	cmd.Flags().BoolVar(&j.force, "force", false, "run them although the GPUs are in use, or nobody knows")
+	return cmd
+}
+
+// judging are the flags of plan and verify.
+type judging struct {
+	target
+	probe, force bool // of verify
+}
+
+// check refuses flags that make no sense together.
+func (j *judging) check() error {
+	switch {
+	case j.force && !j.probe:
+		return errors.New("--force is about --probe, which is missing")
+	case j.probe && (len(j.nodes) > 0 || j.root != "/"):
+		return errors.New("--probe is about this machine, and not about one of --node or --root")
+	default:
+		return nil
+	}
 }
 
 const chooseHelp = `
@@ -35,23 +63,34 @@ the stock profile that matches the node, else baseline.
 Exit codes: 0 as wanted, 2 not as wanted, 3 a reboot is owed and nothing else,
 8 something that matters could not be read, 64 usage, 78 invalid profile.`
 
-func newJudging(c *console, name, short, long string, view func(io.Writer, report.Document, report.Style) error) *cobra.Command {
-	var t target
+func (j *judging) command(c *console, name, short, long string, view func(io.Writer, report.Document, report.Style) error) *cobra.Command {
+	t := &j.target
 	cmd := &cobra.Command{
 		Use: name + " [PROFILE]", Short: short, Long: long + chooseHelp,
 		Example:           "  busbar " + name + "\n  busbar " + name + " hgx-h100-roce --json\n  busbar " + name + " --node example:hgx-h100-drifted",
 		Args:              takes(0, 1, "PROFILE"),
 		ValidArgsFunction: t.completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(t.nodes) == 0 {
-				reader, err := t.reader(c)
-				if err != nil {
-					return err
-				}
-				code, err := c.judgeOne(cmd.Context(), name, &t, args, reader, "", view, report.WriteJSON)
-				return ended(code, err)
+			if err := j.check(); err != nil {
+				return err
 			}
-			return c.judgeRecordings(cmd.Context(), name, &t, args, view)
+			if len(t.nodes) > 0 {
+				return c.judgeRecordings(cmd.Context(), name, j, args, view)
+			}
+			reader, err := t.reader(c)
+			if err != nil {
+				return err
+			}
+			ctx, planner := cmd.Context(), newPlanner()
+			if j.probe {
+				var cancel context.CancelFunc
+				ctx, cancel = probing(ctx, probeTimeout)
+				defer cancel()
+				planner = planner.Proving()
+				reader = probe.Reader{Reader: reader, Options: probe.Options{Force: j.force, Observer: report.NewProgress(c.err, c.style(c.err))}}
+			}
+			code, err := c.judgeOne(ctx, name, j, args, planner, reader, "", view, report.WriteJSON)
+			return ended(code, err)
 		},
 	}
 	t.addFlags(cmd, true)
@@ -74,7 +113,7 @@ func ended(code int, err error) error {
 }
 
 // judgeRecordings judges one recording after the other; the worst exit code is the command's.
-func (c *console) judgeRecordings(ctx context.Context, name string, t *target, args []string, view func(io.Writer, report.Document, report.Style) error) error {
+func (c *console) judgeRecordings(ctx context.Context, name string, t *judging, args []string, view func(io.Writer, report.Document, report.Style) error) error {
 	asJSON := report.WriteJSON
 	if c.lines = len(t.nodes) > 1; c.lines {
 		asJSON = report.WriteJSONLine
@@ -95,7 +134,7 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 			codes = append(codes, plan.ExitError)
 			continue
 		}
-		code, err := c.judgeOne(ctx, name, t, args, reader, file, view, asJSON)
+		code, err := c.judgeOne(ctx, name, t, args, newPlanner(), reader, file, view, asJSON)
 		if _, ok := errors.AsType[*profiles.ChoiceError](err); ok && c.lines { // of this node: others may have one
 			end, _ := errors.AsType[*exit](err)
 			c.tell("%s: %v", file, end.err)
@@ -116,7 +155,7 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *target, a
 }
 
 // judgeOne judges a node and shows the result.
-func (c *console) judgeOne(ctx context.Context, name string, t *target, args []string, reader node.Reader, recorded string,
+func (c *console) judgeOne(ctx context.Context, name string, t *judging, args []string, planner *plan.Planner, reader node.Reader, recorded string,
 	view func(io.Writer, report.Document, report.Style) error, asJSON func(io.Writer, report.Document) error,
 ) (int, error) {
 	inv := reader.Inventory(ctx)
@@ -124,7 +163,11 @@ func (c *console) judgeOne(ctx context.Context, name string, t *target, args []s
 	if err != nil {
 		return 0, err
 	}
-	planned, err := judge(ctx, c, newPlanner(), p.profile, reader, inv)
+	isProof := func(b plan.Block) bool { return planner.TypeOf(b).Spec().Proof }
+	if t.probe && !slices.ContainsFunc(p.profile.StaticBlocks(), isProof) {
+		return 0, &exit{plan.ExitUsage, fmt.Errorf("--probe: profile %s has no proof to run", p.view.Name)}
+	}
+	planned, err := judge(ctx, c, planner, p.profile, reader, inv)
 	if err != nil {
 		return 0, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"busbar/node"
 	"busbar/plan"
 	"busbar/probe"
+	"busbar/proofs"
 	"busbar/report"
 )
 
@@ -47,11 +47,11 @@ type probeFlags struct {
 	minRatio        float64
 }
 
-// The sizes of a copy: a small one measures the start of copies more than the way.
-const (
-	defaultSizeMiB = 512
-	maxSizeMiB     = 16 << 10
-)
+// probeAddress is that of the findings of probe p2p.
+const probeAddress = "probe.p2p"
+
+// probeTimeout is the time after which a probe ends where nobody says another.
+const probeTimeout = 10 * time.Minute
 
 func newProbeP2P(c *console) *cobra.Command {
 	var f probeFlags
@@ -83,24 +83,29 @@ error, or the GPUs are in use, 64 usage, 77 needs root to see who uses the GPUs.
 			if err := f.check(); err != nil {
 				return err
 			}
-			signal.Ignore(syscall.SIGPIPE)
-			ctx, stop := signal.NotifyContext(cmd.Context(), heeded()...)
-			defer stop()
-			ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("not done within %s", f.timeout))
+			ctx, cancel := probing(cmd.Context(), f.timeout)
 			defer cancel()
 			return c.probeP2P(ctx, f)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.gpus, "gpu", nil, "take only the GPUs at these PCI `ADDRESS`es (0000:1b:00.0,0000:43:00.0); may be repeated")
-	flags.Int64Var(&f.sizeMiB, "size", defaultSizeMiB, "copy so many `MiB` at once")
-	flags.DurationVar(&f.timeout, "timeout", 10*time.Minute, "end after `DURATION` (90s, 5m) with what was measured until then")
+	flags.Int64Var(&f.sizeMiB, "size", proofs.DefaultSizeMiB, "copy so many `MiB` at once")
+	flags.DurationVar(&f.timeout, "timeout", probeTimeout, "end after `DURATION` (90s, 5m) with what was measured until then")
 	flags.BoolVar(&f.force, "force", false, "do it although the GPUs are in use, or nobody knows")
 	flags.BoolVar(&f.stagedIsEnough, "staged-is-enough", false, "tolerate pairs without peer access")
 	flags.StringVar(&f.record, "record", "", "write the result, where all is well, into `FILE` as a baseline")
 	flags.StringVar(&f.compare, "compare", "", "compare with the baseline in `FILE`, - for standard input")
 	flags.Float64Var(&f.minRatio, "min-ratio", 0.9, "the least part of the baseline's bandwidth that is as wanted, `RATIO`")
 	return cmd
+}
+
+// probing is a context that a signal or the timeout ends: the probe frees what it holds, and what was measured is shown.
+func probing(parent context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(parent, heeded()...)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %s", timeout))
+	return ctx, func() { cancel(); stop() }
 }
 
 // check refuses values that make no sense.
@@ -116,8 +121,8 @@ func (f *probeFlags) check() error {
 	switch {
 	case len(f.gpus) == 1:
 		return errors.New("--gpu: one GPU is no pair, name two or more")
-	case f.sizeMiB < 1 || f.sizeMiB > maxSizeMiB:
-		return fmt.Errorf("--size %d is not from 1 to %d MiB", f.sizeMiB, maxSizeMiB)
+	case f.sizeMiB < 1 || f.sizeMiB > proofs.MaxSizeMiB:
+		return fmt.Errorf("--size %d is not from 1 to %d MiB", f.sizeMiB, proofs.MaxSizeMiB)
 	case f.timeout <= 0:
 		return fmt.Errorf("--timeout %s leaves no time", f.timeout)
 	case math.IsNaN(f.minRatio) || f.minRatio <= 0 || f.minRatio > 1:
@@ -136,19 +141,20 @@ func (c *console) probeP2P(ctx context.Context, f probeFlags) error {
 			return &exit{plan.ExitError, fmt.Errorf("--record: %w", err)}
 		}
 	}
-	if !f.force {
-		if err := unused(f.gpus); err != nil {
-			return err
-		}
-	}
 	t := target{root: "/"}
 	reader, err := t.reader(c)
 	if err != nil {
 		return err
 	}
-	facts := reader.Read(ctx, reader.Inventory(ctx), nil)
+	facts := reader.Read(ctx, reader.Inventory(ctx), []node.Query{node.GPUUsers.Query("")})
+	if err := probe.Refusal(facts, f.gpus...); err != nil && !f.force {
+		if errors.Is(err, probe.ErrUnseen) {
+			return &exit{plan.ExitNeedsRoot, err}
+		}
+		return &exit{plan.ExitError, err}
+	}
 	if !c.quiet && probe.Loaded() {
-		fmt.Fprintf(c.err, "busbar: takes %s on each GPU, besides what CUDA takes for itself\n", probe.Bytes(probe.BuffersEach*f.sizeMiB<<20))
+		fmt.Fprintf(c.err, "busbar: takes %s on each GPU, besides what CUDA takes for itself\n", p2p.Bytes(probe.BuffersEach*f.sizeMiB<<20))
 	}
 	result, err := probe.Run(ctx, probe.Options{
 		GPUs: f.gpus, Size: f.sizeMiB << 20, Force: f.force, Observer: report.NewProgress(c.err, c.style(c.err)),
@@ -156,8 +162,8 @@ func (c *console) probeP2P(ctx context.Context, f probeFlags) error {
 	if err != nil {
 		return &exit{plan.ExitError, err}
 	}
-	doc := report.NewP2P(t.nodeOf(facts, ""), result, baseline, probe.Judge(result, probe.Wanted{
-		OnBus: addresses(facts.Inventory.GPUs()), Selected: f.gpus, StagedIsEnough: f.stagedIsEnough, Baseline: baseline, MinRatio: f.minRatio,
+	doc := report.NewP2P(t.nodeOf(facts, ""), result, baseline, proofs.Judge(result, proofs.Wanted{
+		Address: probeAddress, OnBus: proofs.Addresses(facts.Inventory.GPUs()), Selected: f.gpus, StagedIsEnough: f.stagedIsEnough, Baseline: baseline, MinRatio: f.minRatio,
 	}))
 	err = c.result(
 		func(w io.Writer, s report.Style) error { return report.WriteP2P(w, doc, s) },
@@ -204,40 +210,4 @@ func (c *console) recordBaseline(file string, doc report.P2P) error {
 		return &exit{plan.ExitError, fmt.Errorf("--record: %w", err)}
 	}
 	return nil
-}
-
-// unused is an error where a process uses the GPUs at these addresses, or any GPU, and where that is not known.
-func unused(gpus []string) error {
-	usage, err := probe.Look()
-	if err != nil {
-		return &exit{plan.ExitError, fmt.Errorf("looking who uses the GPUs: %w", err)}
-	}
-	var busy []string
-	for _, u := range usage.Users {
-		if u.Uses(gpus) {
-			busy = append(busy, u.String())
-		}
-	}
-	unseen, known := usage.Unseen.Get()
-	switch {
-	case len(busy) > 0:
-		return &exit{plan.ExitError, fmt.Errorf("the GPUs are in use by %s: wait until it has ended, or say --force", strings.Join(busy, "; "))}
-	case unseen > 0:
-		return &exit{plan.ExitError, fmt.Errorf("the GPUs are in use by processes that do not show here, of other users or containers (%s): wait until they have ended, or say --force", usage.Unseen.Source())}
-	case !known && usage.Hidden > 0 && os.Geteuid() != 0:
-		return &exit{plan.ExitNeedsRoot, fmt.Errorf("whether the GPUs are in use cannot be seen: %d processes belong to others; run it as root, or say --force", usage.Hidden)}
-	}
-	return nil
-}
-
-func addresses(v node.Value[[]node.GPU]) node.Value[[]string] {
-	gpus, ok := v.Get()
-	if !ok {
-		return node.Unknown[[]string](v.Reason(), v.Source())
-	}
-	var list []string
-	for _, g := range gpus {
-		list = append(list, g.Address)
-	}
-	return node.Known(list, v.Source())
 }

@@ -50,8 +50,13 @@ func TestProbeUsage(t *testing.T) {
 // shell that runs before it in the same mount namespace.
 func withDriver(t *testing.T, library, setup string, env []string, args ...string) *exec.Cmd {
 	t.Helper()
+	return loaded(t, library, setup, env, append([]string{"probe", "p2p"}, args...)...)
+}
+
+func loaded(t *testing.T, library, setup string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
 	script := "mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia && : >/proc/driver/nvidia/version && " + setup + ` "$@"`
-	cmd := exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh", program(t, "dynamic"), "probe", "p2p"}, args...)...)
+	cmd := exec.Command("unshare", append([]string{"-m", "sh", "-c", script, "sh", program(t, "dynamic")}, args...)...)
 	cmd.Env = append([]string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LD_LIBRARY_PATH=" + library}, env...)
 	return cmd
 }
@@ -114,6 +119,52 @@ func TestProbeP2P(t *testing.T) {
 	}
 }
 
+// onBus shows the GPUs of testdata/libcuda.c on the PCI bus.
+const onBus = `mount -t tmpfs none /sys/bus/pci/devices && for a in 0000:ea:00.0 0000:fa:00.0; do mkdir /sys/bus/pci/devices/$a &&
+	echo 0x10de >/sys/bus/pci/devices/$a/vendor && echo 0x2335 >/sys/bus/pci/devices/$a/device && echo 0x030200 >/sys/bus/pci/devices/$a/class; done && `
+
+func TestVerifyProbe(t *testing.T) {
+	library := driverLibrary(t)
+	profile := filepath.Join(t.TempDir(), "node.hcl")
+	writes := func(attributes string) {
+		writeFile(t, profile, "proof \"p2p_bandwidth\" \"all\" {\nsize_mib = 1\n"+attributes+"\n}\n")
+	}
+	run := func(setup string, env []string, args ...string) outcome {
+		return execute(t, loaded(t, library, onBus+setup, env, append(args, profile)...))
+	}
+	writes("min_gb_per_s = 0.0001")
+	run("exec", nil, "verify", "--probe").want(t, plan.ExitOK, "; exit 0")
+	for _, command := range []string{"verify", "plan"} {
+		run("exec", []string{"LIBCUDA_CRASH=cuInit"}, command, "--verbose").want(t, plan.ExitOK, "skipped  proof.p2p_bandwidth.all: run by verify --probe", "1 skipped")
+	}
+	run("exec", []string{"LIBCUDA_FLIP=4711"}, "verify", "--probe").want(t, plan.ExitDrift, "bytes arrive wrong: one way 1 of 1048576, the first at offset 4711")
+	run("exec", []string{"LIBCUDA_INIT=802"}, "verify", "--probe").want(t, plan.ExitUnknown, "CUDA_ERROR_SYSTEM_NOT_READY (802)")
+	run("exec", []string{"LIBCUDA_GPUS=1"}, "verify", "--probe").want(t, plan.ExitUnknown, "nothing is known of GPU 0000:ea:00.0: the PCI bus has it, and CUDA does not show it")
+	busy := "mount -t tmpfs none /dev && : >/dev/null && : >/dev/nvidia0 && : >/dev/nvidia-uvm && exec 8</dev/nvidia0 9</dev/nvidia-uvm &&"
+	run(busy, nil, "verify", "--probe").want(t, plan.ExitUnknown, "rightly is unknown: the GPUs are in use: sh (process ", ") uses GPUs: wait until that has ended, or say --force")
+	run(busy, nil, "verify", "--probe", "--force").want(t, plan.ExitOK, "; exit 0")
+	writes("min_gb_per_s = 999999")
+	run("exec", nil, "verify", "--probe").want(t, plan.ExitDrift, "drift  proof.p2p_bandwidth.all: 0000:ea:00.0 to 0000:fa:00.0: ", " GB/s, wanted is 999999.0 GB/s")
+	writes("min_ratio = 0.65")
+	run("exec", nil, "verify", "--probe").want(t, plan.ExitUnknown, "what the links between them carry is unknown: no driver is bound to the GPU", "2 unknown; exit 8")
+}
+
+func TestVerifyProbeUsage(t *testing.T) {
+	profile := filepath.Join(t.TempDir(), "node.hcl")
+	writeFile(t, profile, `sysctl "kernel.numa_balancing" { value = 0 }`)
+	for _, c := range []struct{ args, stderr string }{
+		{"verify --force", "--force is about --probe, which is missing"},
+		{"verify --probe --node example:hgx-h100", "--probe is about this machine"},
+		{"verify --probe --root /etc", "--probe is about this machine"},
+		{"verify --probe " + profile, "has no proof to run"},
+		{"plan --probe", "--probe"},
+	} {
+		if code, stdout, stderr := busbar("", strings.Fields(c.args)...); code != plan.ExitUsage || stdout != "" || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s: exit code %d, standard output %q, standard error %q", c.args, code, stdout, stderr)
+		}
+	}
+}
+
 func TestProbeStatic(t *testing.T) {
 	library := driverLibrary(t)
 	cmd := withDriver(t, library, "exec", nil)
@@ -126,7 +177,7 @@ func TestProbeBusy(t *testing.T) {
 	// The shell holds the device files.
 	setup := "mount -t tmpfs none /dev && : >/dev/null && : >/dev/nvidia0 && : >/dev/nvidia-uvm && exec 8</dev/nvidia0 9</dev/nvidia-uvm &&"
 	o := execute(t, withDriver(t, library, setup, nil, "--json"))
-	o.want(t, plan.ExitError, "the GPUs are in use by sh (process ", "wait until it has ended, or say --force", `"command": "probe p2p"`)
+	o.want(t, plan.ExitError, "the GPUs are in use: sh (process ", ") uses GPUs: wait until that has ended, or say --force", `"command": "probe p2p"`)
 	execute(t, withDriver(t, library, setup, nil, "--size", "1", "--force", "--quiet")).want(t, plan.ExitOK)
 }
 

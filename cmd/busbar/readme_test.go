@@ -17,8 +17,8 @@ func TestReadmeNamesAllBlocks(t *testing.T) {
 	for _, typ := range types() {
 		spec := typ.Spec()
 		head := "| `" + spec.Name
-		if spec.Check {
-			head = fmt.Sprintf("| `check %q", spec.Name)
+		if keyword := spec.Keyword(); keyword != "" {
+			head = fmt.Sprintf("| `%s %q", keyword, spec.Name)
 		}
 		_, row, found := strings.Cut(string(readme), head+" ")
 		if !found {

@@ -130,3 +130,15 @@ func (r Result) Pair(from, to string) (Pair, bool) {
 	}
 	return Pair{}, false
 }
+
+// Bytes is a number of bytes for people: 512 MiB, 1.5 GiB.
+func Bytes(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.3g GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.3g MiB", float64(n)/(1<<20))
+	default:
+		return fmt.Sprintf("%d bytes", n)
+	}
+}

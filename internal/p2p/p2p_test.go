@@ -75,3 +75,11 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 512 << 20: "512 MiB", 1 << 30: "1 GiB", 3 << 29: "1.5 GiB", 143 << 30: "143 GiB", 1000: "1000 bytes"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

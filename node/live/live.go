@@ -219,6 +219,8 @@ func kindReaders() map[string]kindReader {
 		node.P2P.Name():                   readsByChild(node.P2P, nvidiaWithout[node.P2PState]),
 		node.GPUFabric.Name():             readsByChild(node.GPUFabric, gpuWithout[node.GPUFabricState]),
 		node.ConfidentialComputing.Name(): readsByChild(node.ConfidentialComputing, nvidiaWithout[node.ConfidentialComputingState]),
+		node.GPUUsers.Name():              reads(byFile, node.GPUUsers, (*session).gpuUsers),
+		node.P2PMeasurement.Name():        reads(byFile, node.P2PMeasurement, (*session).unmeasured),
 	}
 }
 

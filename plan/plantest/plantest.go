@@ -41,10 +41,10 @@ func Blocks(t testing.TB, types []plan.Type, text string) []plan.Block {
 func block(t testing.TB, types []plan.Type, from *hclsyntax.Block) plan.Block {
 	t.Helper()
 	labels, name, prefix := from.Labels, from.Type, ""
-	if name == "check" {
-		name, labels, prefix = labels[0], labels[1:], "check."
+	if slices.Contains(plan.Keywords, name) {
+		name, labels, prefix = labels[0], labels[1:], name+"."
 	}
-	at := slices.IndexFunc(types, func(t plan.Type) bool { return t.Spec().Name == name && t.Spec().Check == (prefix != "") })
+	at := slices.IndexFunc(types, func(t plan.Type) bool { return t.Spec().Key() == prefix+name })
 	if at < 0 {
 		t.Fatalf("no block type %s%s", prefix, name)
 	}

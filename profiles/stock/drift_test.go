@@ -64,6 +64,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.P2P.Name():                   unknownOf(node.P2P),
 	node.GPUFabric.Name():             unknownOf(node.GPUFabric),
 	node.ConfidentialComputing.Name(): unknownOf(node.ConfidentialComputing),
+	node.GPUUsers.Name():              unknownOf(node.GPUUsers),
 }
 
 // forget makes the answer to q unknown.

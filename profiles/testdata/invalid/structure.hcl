@@ -9,9 +9,22 @@ profile {}
 
 kernel_modul "x" {}
 
-proof "p2p_bandwidth" "all" {
+topology "all" {
   min_ratio = 0.65
 }
+
+check "p2p_bandwidth" "all" {}
+
+proof "gpus" "all" {}
+
+proof "p2p_bandwidth" "all" {
+  min_ratio  = "much"
+  depends_on = [proof.p2p_bandwidth.other, proof.p2p.all]
+}
+
+p2p_bandwidth "all" {}
+
+proof {}
 
 gpus "all" {
   count = 8

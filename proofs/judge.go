@@ -1,4 +1,4 @@
-package probe
+package proofs
 
 import (
 	"fmt"
@@ -10,11 +10,10 @@ import (
 	"busbar/plan"
 )
 
-// Address is that of the findings.
-const Address = "probe.p2p"
-
 // Wanted is what a result is judged against.
 type Wanted struct {
+	// Address is that of the findings.
+	Address string
 	// OnBus are the addresses of the GPUs that the PCI bus shows.
 	OnBus node.Value[[]string]
 	// Selected are the addresses of those that it is about; none means all.
@@ -51,7 +50,7 @@ type judge struct {
 }
 
 func (j *judge) add(id, target string, status plan.Status, f plan.Finding) {
-	f.ID, f.Address, f.Status, f.Target = id, Address, status, target
+	f.ID, f.Address, f.Status, f.Target = id, j.wanted.Address, status, target
 	if f.Severity == "" {
 		f.Severity = plan.Error
 	}
@@ -72,7 +71,7 @@ func (j *judge) gpus() {
 		if r.CUDA != "" && !slices.ContainsFunc(r.GPUs, func(g p2p.GPU) bool { return g.Address == address }) {
 			j.add("p2p.gpus", address, plan.Undetermined, plan.Finding{
 				Summary: "nothing is known of GPU " + address + ": the PCI bus has it, and CUDA does not show it",
-				Fix:     "look at nvidia-smi and for Xid in the kernel log; in a container, name the GPUs that it has (--gpu)",
+				Fix:     "look at nvidia-smi and for Xid in the kernel log; in a container, name the GPUs that it has (busbar probe p2p --gpu)",
 			})
 		}
 	}
@@ -113,7 +112,7 @@ func (j *judge) data(p p2p.Pair) {
 	case p.Unknown != "":
 		j.add("p2p.data", way(p), plan.Undetermined, plan.Finding{Summary: fmt.Sprintf("%s: not all was measured: %s", way(p), p.Unknown)})
 	case len(wrong) == 0:
-		j.add("p2p.data", way(p), plan.OK, plan.Finding{Summary: fmt.Sprintf("%s: %s arrived as they were sent", way(p), Bytes(compared))})
+		j.add("p2p.data", way(p), plan.OK, plan.Finding{Summary: fmt.Sprintf("%s: %s arrived as they were sent", way(p), p2p.Bytes(compared))})
 	}
 }
 
@@ -129,7 +128,8 @@ func (j *judge) peerAccess(p p2p.Pair) {
 		j.add("p2p.peer_access", way(p), plan.Unsupported, plan.Finding{
 			Summary:   way(p) + ": the driver offers no peer access, what is copied goes through host memory",
 			Why:       "NCCL and MPI fall back to host memory without an error, and are many times slower",
-			Fix:       "look at nvidia-smi topo -p2p r, which says why; where it has to be so (GeForce, some virtual machines), say --staged-is-enough",
+			Fix:       "look at nvidia-smi topo -p2p r, which says why; where it has to be so (GeForce, some virtual machines), say --staged-is-enough, or optional = [\"peer_access\"] in a proof",
+			Feature:   "peer_access",
 			Tolerated: j.wanted.StagedIsEnough,
 		})
 	case p.OneWay != nil && p.Staged != nil && *p.OneWay < *p.Staged*muchSlower:
@@ -143,6 +143,9 @@ func (j *judge) peerAccess(p p2p.Pair) {
 		j.add("p2p.peer_access", way(p), plan.OK, plan.Finding{Summary: fmt.Sprintf("%s: peer access, %.1f GB/s", way(p), *p.OneWay)})
 	}
 }
+
+// slowFix is what to do about a pair that is slow.
+const slowFix = "run it again on an idle node; then look at nvidia-smi nvlink -s, at the PCIe links (busbar plan) and at clocks (nvidia-smi -q -d PERFORMANCE)"
 
 // baseline judges a pair against what it was.
 func (j *judge) baseline(p p2p.Pair) {
@@ -173,7 +176,7 @@ func (j *judge) baseline(p p2p.Pair) {
 				Summary: fmt.Sprintf("%s: was %.1f GB/s, is %.1f GB/s, %.2f of it", target, *m.was, *m.now, *m.now / *m.was),
 				Want:    fmt.Sprintf("%.1f GB/s", *m.was*j.wanted.MinRatio),
 				Found:   fmt.Sprintf("%.1f GB/s", *m.now),
-				Fix:     "run it again on an idle node; then look at nvidia-smi nvlink -s, at the PCIe links (busbar plan) and at clocks (nvidia-smi -q -d PERFORMANCE)",
+				Fix:     slowFix,
 			})
 		default:
 			j.add("p2p.baseline", target, plan.OK, plan.Finding{
