@@ -39,7 +39,7 @@ func TestInUse(t *testing.T) {
 		{"a process, and it was allowed", "nvidia", node.GPUUsage{Users: job, Unseen: unseen}, true, false, false, done, ""},
 		{"a guest", "vfio-pci", node.GPUUsage{Unseen: unseen}, false, false, false, refused, "needs --disrupt: vfio-pci is bound to 0000:1b:00.0\n"},
 		{"a guest, at boot", "vfio-pci", node.GPUUsage{Unseen: unseen}, false, true, false, done, ""},
-		{"nobody knows", "nvidia", node.GPUUsage{Hidden: 3}, false, false, false, refused, "needs --disrupt: whether the GPUs are in use is unknown: 3 processes belong to others; root sees them\n"},
+		{"nobody knows", "nvidia", node.GPUUsage{Hidden: 3}, false, false, false, refused, "needs --disrupt: whether the GPUs are in use is unknown: not all processes can be looked into (3 cannot); root can\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMachine(t)

@@ -38,7 +38,7 @@ type GPUUsage struct {
 	// Unseen is how often unified memory is open besides, by processes that cannot be looked into, or of other
 	// PID namespaces. It is unknown where the kernel does not count users of modules.
 	Unseen Value[int] `json:"unseen,omitzero"`
-	// Hidden is how many processes could not be looked into, for want of rights.
+	// Hidden is how many processes could not be looked into for want of rights that root has.
 	Hidden int `json:"hidden,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func (u GPUUsage) By(gpus ...string) Value[[]string] {
 	case unseen > 0:
 		by = append(by, "processes that do not show here, of other users or containers, use GPUs")
 	case !known && u.Hidden > 0 && len(by) == 0:
-		return Unknown[[]string](fmt.Sprintf("%d processes belong to others; root sees them", u.Hidden), u.Unseen.Source())
+		return Unknown[[]string](fmt.Sprintf("not all processes can be looked into (%d cannot); root can", u.Hidden), u.Unseen.Source())
 	}
 	return Known(by, u.Unseen.Source())
 }

@@ -71,7 +71,7 @@ func TestInUse(t *testing.T) {
 		{"handed to VFIO, at boot", bounce(rail), usage(inventory("vfio-pci"), node.GPUUsage{Unseen: none}), true, nil},
 		{"nobody asked", bounce(rail), node.Facts{Inventory: bare}, false, []string{"who uses the GPUs is unknown: not recorded"}},
 		{"nobody asked, at boot", bounce(rail), node.Facts{Inventory: bare}, true, nil},
-		{"it cannot be seen", bounce(rail), usage(bare, node.GPUUsage{Hidden: 4}), false, []string{"whether the GPUs are in use is unknown: 4 processes belong to others; root sees them"}},
+		{"it cannot be seen", bounce(rail), usage(bare, node.GPUUsage{Hidden: 4}), false, []string{"whether the GPUs are in use is unknown: not all processes can be looked into (4 cannot); root can"}},
 		{"no GPU", plan.Step{Effect: plan.DriverReload}, usage(without, job), false, nil},
 		{"a root directory", plan.Step{Effect: plan.DriverReload}, usage(root, job), false, nil},
 	} {

@@ -65,7 +65,7 @@ func TestReader(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	hidden := node.Facts{}.With(node.GPUUsers.Answer("", node.Known(node.GPUUsage{Hidden: 3}, node.Source{Path: "/proc"})))
-	if err := Refusal(hidden); !errors.Is(err, ErrUnseen) || !strings.Contains(err.Error(), "3 processes belong to others; root sees them; or say --force") {
+	if err := Refusal(hidden); !errors.Is(err, ErrUnseen) || !strings.Contains(err.Error(), "not all processes can be looked into (3 cannot); root can; or say --force") {
 		t.Error(err)
 	}
 	onA := usedBy(node.GPUUser{PID: 7, Name: "python3", GPUs: []string{"0000:10:00.0"}})

@@ -41,7 +41,7 @@ func (s *session) gpuUsers(string) node.Value[node.GPUUsage] {
 	if err != nil {
 		return unknown[node.GPUUsage](err, processes)
 	}
-	usage, uvm := node.GPUUsage{}, 0
+	usage, uvm, rooted := node.GPUUsage{}, 0, os.Geteuid() == 0
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil || s.machine && pid == os.Getpid() {
@@ -49,10 +49,10 @@ func (s *session) gpuUsers(string) node.Value[node.GPUUsage] {
 		}
 		open, err := s.openFiles(pid)
 		switch {
-		case errors.Is(err, fs.ErrPermission):
+		case errors.Is(err, fs.ErrPermission) && !rooted:
 			usage.Hidden++
 			continue
-		case err != nil: // it has ended
+		case err != nil: // it has ended, or the kernel shields it from root, too
 			continue
 		}
 		user, uses, times := gpuUser(open, addresses)
