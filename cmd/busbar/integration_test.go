@@ -108,6 +108,12 @@ func (o outcome) want(t *testing.T, code int, texts ...string) {
 // execute runs a command to its end, for a minute at most.
 func execute(t *testing.T, cmd *exec.Cmd) outcome {
 	t.Helper()
+	return executeAnd(t, cmd, func(*os.Process) {})
+}
+
+// executeAnd runs a command, and does something with its process once that has started.
+func executeAnd(t *testing.T, cmd *exec.Cmd, started func(*os.Process)) outcome {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	if cmd.Stdout == nil {
 		cmd.Stdout = &stdout
@@ -116,6 +122,7 @@ func execute(t *testing.T, cmd *exec.Cmd) outcome {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	started(cmd.Process)
 	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	err := cmd.Wait()

@@ -185,8 +185,10 @@ func TestProbeBusy(t *testing.T) {
 func TestProbeInterrupted(t *testing.T) {
 	library := driverLibrary(t)
 	cmd := withDriver(t, library, "exec", []string{"LIBCUDA_HANG=cuStreamSynchronize"}, "--size", "1")
-	time.AfterFunc(2*time.Second, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
-	execute(t, cmd).want(t, plan.ExitUnknown, "terminated signal received; it did not end within 5s while ", "and was killed", "0 ok, 2 unknown; exit 8")
+	terminate := func(p *os.Process) {
+		time.AfterFunc(2*time.Second, func() { _ = p.Signal(syscall.SIGTERM) })
+	}
+	executeAnd(t, cmd, terminate).want(t, plan.ExitUnknown, "terminated signal received; it did not end within 5s while ", "and was killed", "0 ok, 2 unknown; exit 8")
 	execute(t, withDriver(t, library, "exec", []string{"LIBCUDA_HANG=cuStreamSynchronize"}, "--size", "1", "--timeout", "500ms")).
 		want(t, plan.ExitUnknown, "not done within 500ms; it did not end within 5s while ")
 }
