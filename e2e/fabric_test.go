@@ -97,8 +97,8 @@ func TestFabric(t *testing.T) {
 // shifted gives addresses, DDDD:BB:DD.F, and root buses, DDDD:BB, of a recorded node those that they have in the lab.
 func shifted(text []byte) []byte { return bytes.ReplaceAll(text, []byte(`"0000:`), []byte(`"1000:`)) }
 
-// topology is the document of busbar topo without what is not the PCI bus's: names that drivers give, CPUs, and bridges of the
-// guest itself.
+// topology is the document of busbar topo without what is not the PCI bus's: names, links and NVLinks that drivers tell of,
+// CPUs, and bridges of the guest itself.
 func topology(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var d map[string]any
@@ -114,12 +114,15 @@ func topology(t *testing.T, text []byte) map[string]any {
 	}
 	for _, key := range []string{"gpus", "nics"} {
 		for _, item := range list(key) {
-			for _, drivers := range []string{"cpus", "netdev", "rdma", "link_layer", "protected", "unknown"} {
+			for _, drivers := range []string{"cpus", "netdev", "rdma", "link_layer", "link", "speed_mbps", "state", "protected", "unknown"} {
 				delete(item.(map[string]any), drivers)
 			}
 		}
 	}
-	list("relations")
+	for _, relation := range list("relations") {
+		delete(relation.(map[string]any), "nvlinks")
+		delete(relation.(map[string]any), "unknown")
+	}
 	own := func(bridge any) bool {
 		return strings.HasPrefix(bridge.(map[string]any)["address"].(string), "0000:")
 	}
