@@ -50,6 +50,10 @@ func (GID) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	ports, a := survey(b, facts)
 	var tables []gidTable
 	for _, p := range ports {
+		if f := p.down(facts, "gid.port"); f.ID != "" {
+			a.Findings = append(a.Findings, f)
+			continue
+		}
 		table, f := gidsOf(p, facts)
 		if f.ID != "" {
 			a.Findings = append(a.Findings, f)

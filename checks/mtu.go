@@ -48,6 +48,10 @@ func (MTU) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.Findings = append(a.Findings, wrongLayer(p, id, ethernet, state.LinkLayer, v.Source()))
 			continue
 		}
+		if f := p.down(facts, "mtu.port"); f.ID != "" {
+			a.Findings = append(a.Findings, f)
+			continue
+		}
 		mtu := partOf(v, func(node.RDMAPortState) node.Value[int] {
 			return partOf(p.link(facts), func(l node.LinkState) node.Value[int] { return l.MTU })
 		})

@@ -64,6 +64,56 @@ func (p port) link(facts node.Facts) node.Value[node.LinkState] {
 	return node.Link.Get(facts, p.String())
 }
 
+// down is the finding that the port is known to carry nothing, or that this is unknown; the zero one where it carries something.
+// A check that says it says nothing else that hangs on the link.
+func (p port) down(facts node.Facts, id string) plan.Finding {
+	read := p.rdma(facts)
+	state, ok := read.Get()
+	if !ok {
+		return unread(p, id, "the RDMA port", read)
+	}
+	f := p.finding(id)
+	f.Status, f.Want, f.Fix = plan.Drift, "up", noLink
+	if state.LinkLayer == ethernet { // the network device of InfiniBand is IPoIB's, which the port can do without
+		v := p.link(facts)
+		up := partOf(v, func(l node.LinkState) node.Value[bool] { return l.Up })
+		carrier := partOf(v, func(l node.LinkState) node.Value[bool] { return l.Carrier })
+		isUp, upKnown := up.Get()
+		has, carrierKnown := carrier.Get()
+		switch {
+		case !upKnown:
+			return unread(p, id, "whether the network device is up", up)
+		case !isUp:
+			f.Found, f.Source, f.Fix = "down", up.Source(), "bring "+p.netdev()+" up"
+		case !carrierKnown:
+			return unread(p, id, "whether there is a link", carrier)
+		case !has:
+			f.Found, f.Source = "no link", carrier.Source()
+		}
+	}
+	logical, ok := state.State.Get()
+	switch {
+	case f.Found != "":
+	case !ok:
+		return unread(p, id, "the state", state.State)
+	case logical == node.RDMAActive:
+		return plan.Finding{}
+	default:
+		f.Found, f.Source = logical, state.State.Source()
+		if physical, _ := state.PhysState.Get(); state.LinkLayer == infiniBand && physical == linkUp {
+			f.Fix = noSubnetManager
+		}
+	}
+	f.Summary = fmt.Sprintf("%s carries nothing: %s", p.name(), f.Found)
+	return f
+}
+
+// noLink is what to do about a port without a link.
+const noLink = "look at the cable, the transceiver and the switch's port"
+
+// linkUp is the physical state of an RDMA port with a link.
+const linkUp = "LinkUp"
+
 // partOf is a fact inside another one, unknown where that is.
 func partOf[T, U any](v node.Value[T], part func(T) node.Value[U]) node.Value[U] {
 	t, ok := v.Get()
