@@ -48,16 +48,12 @@ func (MTU) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.Findings = append(a.Findings, wrongLayer(p, id, ethernet, state.LinkLayer, v.Source()))
 			continue
 		}
-		if f := p.down(facts, "mtu.port"); f.ID != "" {
-			a.Findings = append(a.Findings, f)
-			continue
-		}
 		mtu := partOf(v, func(node.RDMAPortState) node.Value[int] {
 			return partOf(p.link(facts), func(l node.LinkState) node.Value[int] { return l.MTU })
 		})
 		ports = append(ports, p)
 		sizes = append(sizes, partOf(mtu, func(bytes int) node.Value[int] { return node.Known(infiniBandMTU(bytes), mtu.Source()) }))
-		a.Findings = append(a.Findings, judgeMTU(p, id, mtu, int(least)))
+		a.Findings = append(a.Findings, besides(p.down(facts, "mtu.port"), judgeMTU(p, id, mtu, int(least)))...)
 	}
 	if len(ports) > 1 {
 		f := alike("mtu.equal", "InfiniBand MTU", ports, sizes, strconv.Itoa)

@@ -64,48 +64,39 @@ func (p port) link(facts node.Facts) node.Value[node.LinkState] {
 	return node.Link.Get(facts, p.String())
 }
 
-// down is the finding that the port is known to carry nothing, or that this is unknown; the zero one where it carries something.
-// A check that says it says nothing else that hangs on the link.
+// down is the finding that the port is known to carry nothing; the zero one where it carries something, or nothing tells.
 func (p port) down(facts node.Facts, id string) plan.Finding {
-	read := p.rdma(facts)
-	state, ok := read.Get()
-	if !ok {
-		return unread(p, id, "the RDMA port", read)
-	}
+	state, _ := p.rdma(facts).Get()
+	link, _ := p.link(facts).Get()
+	up, upKnown := link.Up.Get()
+	carrier, carrierKnown := link.Carrier.Get()
+	logical, stateKnown := state.State.Get()
+	netdev := state.LinkLayer == ethernet // that of InfiniBand is IPoIB's, which the port can do without
 	f := p.finding(id)
 	f.Status, f.Want, f.Fix = plan.Drift, "up", noLink
-	if state.LinkLayer == ethernet { // the network device of InfiniBand is IPoIB's, which the port can do without
-		v := p.link(facts)
-		up := partOf(v, func(l node.LinkState) node.Value[bool] { return l.Up })
-		carrier := partOf(v, func(l node.LinkState) node.Value[bool] { return l.Carrier })
-		isUp, upKnown := up.Get()
-		has, carrierKnown := carrier.Get()
-		switch {
-		case !upKnown:
-			return unread(p, id, "whether the network device is up", up)
-		case !isUp:
-			f.Found, f.Source, f.Fix = "down", up.Source(), "bring "+p.netdev()+" up"
-		case !carrierKnown:
-			return unread(p, id, "whether there is a link", carrier)
-		case !has:
-			f.Found, f.Source = "no link", carrier.Source()
-		}
-	}
-	logical, ok := state.State.Get()
 	switch {
-	case f.Found != "":
-	case !ok:
-		return unread(p, id, "the state", state.State)
-	case logical == node.RDMAActive:
-		return plan.Finding{}
-	default:
+	case netdev && upKnown && !up:
+		f.Found, f.Source, f.Fix = "down", link.Up.Source(), "bring "+p.netdev()+" up"
+	case netdev && carrierKnown && !carrier:
+		f.Found, f.Source = "no link", link.Carrier.Source()
+	case stateKnown && logical != node.RDMAActive:
 		f.Found, f.Source = logical, state.State.Source()
 		if physical, _ := state.PhysState.Get(); state.LinkLayer == infiniBand && physical == linkUp {
 			f.Fix = noSubnetManager
 		}
+	default:
+		return plan.Finding{}
 	}
 	f.Summary = fmt.Sprintf("%s carries nothing: %s", p.name(), f.Found)
 	return f
+}
+
+// besides is what a check says of a port that is down: that, and of the rest what is right, since what is wrong comes with it.
+func besides(down plan.Finding, rest ...plan.Finding) []plan.Finding {
+	if down.ID == "" {
+		return rest
+	}
+	return append([]plan.Finding{down}, slices.DeleteFunc(rest, func(f plan.Finding) bool { return f.Status != plan.OK })...)
 }
 
 // noLink is what to do about a port without a link.

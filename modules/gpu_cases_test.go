@@ -176,6 +176,11 @@ func matrixRows(c cases) []row {
 		},
 		{input: "topo-vm-flat-phb.txt", condition: "NVLink", blocks: nvlinkCheck + meshCheck, verdict: "PASS", facts: flat},
 		{input: "topo-vm-flat-phb.txt", blocks: nvlinkCheck + "check \"rails\" \"all\" { severity = \"warn\" }", verdict: "WARN", facts: flat, says: []string{"unknown warn rails.nics", "a virtual machine (kvm) has the PCI tree that its hypervisor chose to show"}},
+		{
+			input: "topo-vm-flat-phb.txt", condition: "NCCL's topology file", blocks: "check \"platform\" \"topology\" {\ntopology_file = true\nseverity = \"warn\"\n}", verdict: "WARN", facts: withRDMA(flat).With(
+				ncclConf(""), node.Path.Answer("/var/run/nvidia-topologyd/virtualTopology.xml", node.Known(node.PathState{}, node.Source{}))),
+			says: []string{"drift warn platform.topology_file NCCL_TOPO_FILE", "set NCCL_TOPO_FILE"},
+		},
 		{input: "topo-a100-nics-all-sys.txt", condition: "NVLink", blocks: nvlinkCheck + meshCheck, verdict: "PASS", facts: switched(c.matrix("topo-a100-nics-all-sys.txt", "20b2", 12))},
 		c.railless("topo-a100-nics-all-sys.txt"),
 		{input: "topo-mp-hides-nvlink.txt", blocks: nvlinkCheck, verdict: "UNKNOWN", facts: gpuNode("2330", 8), says: []string{"how many NVLinks are active of GPU " + gpuAt(0) + " is unknown"}, silent: "drift"},
@@ -370,4 +375,15 @@ func (c cases) skewed() node.Facts {
 		node.FabricManager.Answer("", node.Known(node.FabricManagerState{Installed: true, Version: node.Known(m[1], node.Source{})}, node.Source{})),
 		node.NVML.Answer("", node.Known(node.NVMLState{Version: "12.530.41.03", Driver: node.Known("530.41.03", node.Source{})}, node.Source{})),
 	)
+}
+
+// withRDMA adds an RDMA NIC to a node.
+func withRDMA(f node.Facts) node.Facts {
+	inv := f.Inventory
+	functions, _ := inv.PCI.Get()
+	nic := node.PCIFunction{Address: "0000:ff:00.0", Vendor: "15b3", Device: "101e", Class: "020000", Driver: "mlx5_core"}
+	inv.PCI = node.Known(append(slices.Clone(functions), nic), inv.PCI.Source())
+	inv.Netdevs = node.Known([]node.Netdev{{Name: "eth1", Type: node.ARPHardwareEthernet, PCI: nic.Address, Port: 1, Up: true}}, node.Source{})
+	inv.RDMA = node.Known([]node.RDMADevice{{Name: "mlx5_0", PCI: nic.Address, Ports: []node.RDMADevicePort{{Port: 1, Netdev: "eth1", LinkLayer: node.Known("Ethernet", node.Source{})}}}}, node.Source{})
+	return f.WithInventory(inv)
 }
