@@ -281,7 +281,7 @@ func judgeXid(e kernlog.Event, inv node.Inventory) (plan.Finding, bool) {
 		f.Fix = "check \"nvlink\" names dead links, the kernel log the switch (SXid) or GPU at the other end; " + strings.Replace(resetGPU, "ADDRESS", e.Device, 1)
 	case xidBus:
 		f.Fix = "power the node off and on; when it comes back, have its seat, riser, power and cooling looked at"
-	default:
+	case xidUnlisted:
 		f.Severity = plan.Warning
 	}
 	return f, true
