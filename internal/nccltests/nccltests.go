@@ -34,6 +34,8 @@ type Run struct {
 	OutOfBounds *int64 `json:"out_of_bounds"`
 	// Average is the mean bus bandwidth over all rows as the program prints it, in GB/s (10^9 bytes a second).
 	Average *float64 `json:"average_bus_bandwidth_gb_per_s"`
+	// Errors: the rows have the largest error of values that were compared, and not how many were wrong, as before August 2022.
+	Errors bool `json:"errors,omitempty"`
 	// Broken is how many rows cannot be read, as where the output of several processes runs together.
 	Broken int `json:"broken_rows,omitempty"`
 	// Failure is the first line with which the program gave up; empty where it did not.
@@ -71,7 +73,7 @@ type Measure struct {
 	// AlgBW is size over time, BusBW what the links between the ranks carried (doc/PERFORMANCE.md), in GB/s (10^9 bytes a second).
 	AlgBW float64 `json:"algbw_gb_per_s"`
 	BusBW float64 `json:"busbw_gb_per_s"`
-	// Wrong is how many values were wrong; nil where they were not compared (N/A), or only their error is printed, as before August 2022.
+	// Wrong is how many values were wrong; nil where they were not compared (N/A), or where only their error is printed.
 	Wrong *int64 `json:"wrong"`
 }
 
@@ -114,6 +116,8 @@ type reader struct {
 	// half are the columns of one half of a row, from time on; stamped: a date and a time follow the row.
 	half    []string
 	stamped bool
+	// errors: the row that was read last has an error.
+	errors bool
 }
 
 // Parse reads the text of one or more runs. Lines of others between, such as NCCL's log, are passed over. It is an error when
@@ -149,6 +153,7 @@ func (r *reader) line(line string) {
 		run := r.current(false)
 		if parsed, ok := r.row(strings.Fields(line)); ok {
 			run.Rows = append(run.Rows, parsed)
+			run.Errors = run.Errors || r.errors
 		} else {
 			run.Broken++
 		}
@@ -249,6 +254,7 @@ func (r *reader) row(fields []string) (Row, bool) {
 
 func (r *reader) measure(values []string) (*Measure, bool) {
 	var m Measure
+	r.errors = false
 	for i, column := range r.half {
 		v, ok := rate(values[i])
 		switch column {
@@ -266,7 +272,10 @@ func (r *reader) measure(values []string) (*Measure, bool) {
 				wrong := int64(math.Ceil(v))
 				m.Wrong = &wrong
 			}
-		default: // the largest error of before 2022, statistics of iterations
+		case "error":
+			r.errors = ok
+			continue
+		default: // statistics of iterations
 			continue
 		}
 		if !ok {

@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v", b200)
 	}
 	v100 := one(t, "all_reduce-2.0-v100-error.txt")
-	if len(v100.Rows) != 3 || len(v100.Devices) != 2 || v100.Devices[1].PCI != "0x50" || v100.Rows[2].OutOfPlace.Wrong != nil || v100.Rows[2].Root != nil || v100.Rows[2].InPlace.BusBW != 0.02 || v100.Name() != "nccl-tests" {
+	if len(v100.Rows) != 3 || len(v100.Devices) != 2 || v100.Devices[1].PCI != "0x50" || v100.Rows[2].OutOfPlace.Wrong != nil || v100.Rows[2].Root != nil || v100.Rows[2].InPlace.BusBW != 0.02 || !v100.Errors || v100.Name() != "nccl-tests" {
 		t.Errorf("%+v", v100)
 	}
 	unchecked := one(t, "all_gather-unchecked.txt")
@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v", unchecked)
 	}
 	plain := one(t, "all_gather-no-operation.txt")
-	if len(plain.Rows) != 3 || plain.Rows[1].RedOp != "" || plain.OutOfBounds != nil || plain.Rows[1].InPlace.Time != 34.15 {
+	if len(plain.Rows) != 3 || plain.Rows[1].RedOp != "" || plain.OutOfBounds != nil || plain.Errors || plain.Rows[1].InPlace.Time != 34.15 {
 		t.Errorf("%+v", plain)
 	}
 	if alone := one(t, "all_reduce-one-rank.txt"); len(alone.Devices) != 2 || alone.Rows[1].InPlace.AlgBW != 3253763.10 {
