@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"busbar/internal/kernlog"
 	"busbar/internal/modprobe"
 	"busbar/node"
 	"busbar/node/live"
@@ -386,4 +387,23 @@ func withRDMA(f node.Facts) node.Facts {
 	inv.Netdevs = node.Known([]node.Netdev{{Name: "eth1", Type: node.ARPHardwareEthernet, PCI: nic.Address, Port: 1, Up: true}}, node.Source{})
 	inv.RDMA = node.Known([]node.RDMADevice{{Name: "mlx5_0", PCI: nic.Address, Ports: []node.RDMADevicePort{{Port: 1, Netdev: "eth1", LinkLayer: node.Known("Ethernet", node.Source{})}}}}, node.Source{})
 	return f.WithInventory(inv)
+}
+
+// kernelLogRows judge what dmesg printed.
+func kernelLogRows(c cases) []row {
+	judge := func(input, verdict string, says ...string) row {
+		source := node.Source{Path: "/dev/kmsg"}
+		state := node.NewKernelLogState(kernlog.ParseText(c.read(input)), source)
+		facts := plantest.Node(node.KernelLog.Answer("", node.Known(state, source)), loaded("nvidia_peermem", false), loaded("nv_peer_mem", false))
+		return row{input: input, blocks: "check \"kernel_log\" \"all\" {}", verdict: verdict, facts: facts, says: says}
+	}
+	return []row{
+		judge("dmesg-peermem-symbol-version.txt", "FAIL", "drift kernel_log.module_symbol nvidia_peermem", "loading it again does not help"),
+		judge("dmesg-peermem-unknown-symbol.txt", "FAIL", "drift kernel_log.module_symbol nv_peer_mem"),
+		judge("dmesg-amdvi-unknown-on.txt", "PASS", "drift info kernel_log.option_unknown amd_iommu=on", "IOMMUs are set to Passthrough"),
+		judge("dmesg-unsigned-module.txt", "FAIL", "drift kernel_log.module_unsigned modules"),
+		judge("dmesg-nvreg-unknown.txt", "WARN", "drift warn kernel_log.parameter_unknown nvidia.NVreg_UsePageAttributeTable"),
+		judge("dmesg-nvfs-no-symbol-version.txt", "FAIL", "drift kernel_log.module_unversioned nvidia_fs", "was not built against the NVIDIA driver that runs"),
+		judge("dmesg-ordering-cycle.txt", "FAIL", "drift kernel_log.ordering_cycle systemd-resolved.service"),
+	}
 }
