@@ -254,6 +254,36 @@ func (inv Inventory) GPUs() Value[[]GPU] {
 	return Known(gpus, inv.PCI.Source())
 }
 
+// NVSwitches reports NVSwitches that the node has to route itself: functions on its PCI bus or, on bare metal, those of a
+// board whose GPUs have the fifth generation of NVLink, which are none (NVIDIA's fabric manager guide, "Systems using fourth
+// generation NVSwitches"). A virtual machine does not see the latter.
+func (inv Inventory) NVSwitches() Value[bool] {
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return UnknownLike[bool](inv.PCI)
+	}
+	if slices.ContainsFunc(functions, PCIFunction.IsNVSwitch) {
+		return Known(true, inv.PCI.Source())
+	}
+	if !inv.hasFifthNVLinks() {
+		return Known(false, inv.PCI.Source())
+	}
+	hypervisor, ok := inv.Virtualization.Get()
+	if !ok {
+		return UnknownLike[bool](inv.Virtualization)
+	}
+	return Known(hypervisor == "none", inv.PCI.Source())
+}
+
+// hasFifthNVLinks reports GPUs whose board has NVSwitches that are no PCI functions.
+func (inv Inventory) hasFifthNVLinks() bool {
+	gpus, _ := inv.GPUs().Get()
+	return slices.ContainsFunc(gpus, func(g GPU) bool {
+		m, _ := g.Model()
+		return m.Peers == NVLinkFifth
+	})
+}
+
 // NIC is one port of a network adapter, keyed by PCI address and port.
 type NIC struct {
 	Address  string

@@ -93,6 +93,8 @@ var (
 	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
 	// FabricManager is the fabric manager that is installed.
 	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
+	// IMEX is the service by which GPUs of a rack's nodes share memory, as it is installed.
+	IMEX = Kind[FabricManagerState]{"imex"}
 	// NVML is NVIDIA's management library, which answers the kinds below.
 	NVML = Kind[NVMLState]{"nvml"}
 	// GPUInfo is what the driver says of a GPU; key is its PCI address.
@@ -151,6 +153,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 
 	NVIDIADriver.name:          decode[NVIDIADriverState],
 	FabricManager.name:         decode[FabricManagerState],
+	IMEX.name:                  decode[FabricManagerState],
 	NVML.name:                  decode[NVMLState],
 	GPUInfo.name:               decode[GPUState],
 	NVLinks.name:               decode[NVLinkState],

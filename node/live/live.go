@@ -214,6 +214,7 @@ func kindReaders() map[string]kindReader {
 		node.NVConfig.Name():              readsByChild(node.NVConfig, nvConfigWithout),
 		node.NVIDIADriver.Name():          reads(byFile, node.NVIDIADriver, (*session).nvidiaDriver),
 		node.FabricManager.Name():         reads(byFile, node.FabricManager, (*session).fabricManager),
+		node.IMEX.Name():                  reads(byFile, node.IMEX, (*session).imex),
 		node.NVML.Name():                  readsByChild(node.NVML, nvidiaWithout[node.NVMLState]),
 		node.GPUInfo.Name():               readsByChild(node.GPUInfo, gpuWithout[node.GPUState]),
 		node.NVLinks.Name():               readsByChild(node.NVLinks, gpuWithout[node.NVLinkState]),
