@@ -1,6 +1,9 @@
 package nccllog
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // channel reads what a channel took:
 //
@@ -219,7 +222,7 @@ func parsePath(text string) (Transport, bool) {
 			ok = ok && device.take(")")
 		}
 		t.Name = rest[:i]
-		return t, ok && device.rest == "" && len(t.Name) < 64
+		return t, ok && device.rest == "" && len(t.Name) < 64 && utf8.ValidString(t.Name)
 	}
 	return Transport{}, false
 }

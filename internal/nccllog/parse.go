@@ -438,6 +438,14 @@ func field(text, name string) string {
 	return word
 }
 
+// hexadecimal is a word that is 0x and digits, or empty.
+func hexadecimal(word string) string {
+	if digits, ok := strings.CutPrefix(word, "0x"); !ok || len(digits) > 16 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return ""
+	}
+	return word
+}
+
 // member reads the lines of a rank's initialisation:
 //
 //	comm 0x5581 rank 3 nranks 16 cudaDev 3 busId a01d0 - Init COMPLETE
@@ -470,7 +478,7 @@ func (p *Parser) member(m message, w *work) bool {
 	if !ok || !start && !complete {
 		return ok
 	}
-	id, c := p.comm(field(t, "commId"))
+	id, c := p.comm(hexadecimal(field(t, "commId")))
 	c.size = max(c.size, size)
 	c.place(rank, m.host, "")
 	if len(w.ranks) < maxFew {
