@@ -26,6 +26,12 @@ const (
 // Read reads a log to its end. Whatever the text is, a Log comes of it; the error is r's, and the Log is of what came before.
 func Read(r io.Reader) (Log, error) {
 	p := NewParser()
+	err := p.Read(r)
+	return p.Log(), err
+}
+
+// Read takes a log to its end, as one of several of a job. The numbers of its lines follow those of the one before.
+func (p *Parser) Read(r io.Reader) error {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -38,9 +44,9 @@ func Read(r io.Reader) (Log, error) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return p.Log(), nil
+			return nil
 		case err != nil:
-			return p.Log(), err
+			return err
 		}
 	}
 }
