@@ -18,6 +18,7 @@ func All() []plan.Type {
 		Lossless{},
 		Memlock{},
 		MTU{},
+		NCCLTransport{},
 		NICNVConfig{},
 		NVLink{},
 		P2P{},
