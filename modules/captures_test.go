@@ -359,3 +359,39 @@ func TestCapturedTopologies(t *testing.T) {
 		})
 	}
 }
+
+// TestCapturedLogs: no public log of NCCL's raises an alarm; the logs of one job with P2P and without are told apart.
+func TestCapturedLogs(t *testing.T) {
+	c := openCaptures(t)
+	for file, want := range map[string][]string{
+		"nccl-logs/v100-nvlink-1node-2.7.8.log": {"ok nccl_transport.intra_node P2P/IPC"},
+		// Omni-Path: NET/IB without GPUDirect RDMA is normal.
+		"nccl-logs/v100-opa-16nodes-2.7.8.log":     {"ok nccl_transport.intra_node P2P/IPC", "ok nccl_transport.inter_node NET/IB"},
+		"nccl-logs/p4d-efa-gdr-2nodes-2.9.9.log":   {"ok nccl_transport.intra_node P2P/IPC", "ok nccl_transport.inter_node NET/AWS Libfabric/GDRDMA"},
+		"nccl-logs/t4-efa-nogdr-2nodes-2.12.7.log": {"ok nccl_transport.inter_node NET/AWS Libfabric"},
+		"nccl-logs/rtx5090-1gpu-2.29.7.log":        {"skipped nccl_transport.channels transports"},
+		"../h200x2/nccl-p2p.log":                   {"ok nccl_transport.intra_node P2P/CUMEM"},
+		"../h200x2/nccl-shm.log":                   {"!drift nccl_transport.intra_node SHM"},
+	} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			p := plantest.Planner(types()).Plan(plantest.Blocks(t, types(), transport), jobLog(plantest.Node(), c.read(file)))
+			text := plantest.Summarize(p)
+			var judged []string
+			for _, f := range p.Findings {
+				if f.Severity == plan.Info && f.Status == plan.Drift { // variables, as a note
+					continue
+				}
+				mark := ""
+				if f.Status == plan.Drift {
+					mark = "!"
+				}
+				judged = append(judged, fmt.Sprintf("%s%s %s %s", mark, f.Status, f.ID, f.Target))
+			}
+			slices.Sort(judged)
+			slices.Sort(want)
+			if !slices.Equal(judged, want) {
+				t.Errorf("%q, want %q:\n%s", judged, want, text)
+			}
+		})
+	}
+}
