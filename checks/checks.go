@@ -19,6 +19,7 @@ func All() []plan.Type {
 		Lossless{},
 		Memlock{},
 		MTU{},
+		NCCLTransport{},
 		NICNVConfig{},
 		NVLink{},
 		P2P{},

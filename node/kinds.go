@@ -42,6 +42,10 @@ var (
 	// directories) and /etc/environment, which win over /etc/nccl.conf.
 	NCCLUserFiles = Kind[[]confdir.File]{"nccl_user_files"}
 
+	// NCCLLog is what the logs of a job say that NCCL wrote; key is their path as NCCL_DEBUG_FILE has it, in which %h stands for the
+	// name of the host and %p for a process.
+	NCCLLog = Kind[NCCLLogState]{"nccl_log"}
+
 	// Unit is a systemd unit; key is its full name (slurmd.service).
 	Unit = Kind[UnitState]{"unit"}
 	// UnitFiles are a unit's fragment and its drop-ins in the order in which they
@@ -131,6 +135,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Path.name:             decode[PathState],
 	Mount.name:            decode[MountState],
 	NCCLUserFiles.name:    decode[[]confdir.File],
+	NCCLLog.name:          decode[NCCLLogState],
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],

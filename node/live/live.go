@@ -193,6 +193,7 @@ func kindReaders() map[string]kindReader {
 		node.Path.Name():                  reads(byFile, node.Path, (*session).path),
 		node.Mount.Name():                 reads(byFile, node.Mount, (*session).mount),
 		node.NCCLUserFiles.Name():         reads(byFile, node.NCCLUserFiles, (*session).ncclUserFiles),
+		node.NCCLLog.Name():               reads(byFile, node.NCCLLog, (*session).ncclLog),
 		node.UnitFiles.Name():             reads(byFile, node.UnitFiles, (*session).unitFiles),
 		node.OwnedDropIns.Name():          reads(byFile, node.OwnedDropIns, (*session).ownedDropIns),
 		node.SystemConfFiles.Name():       reads(byFile, node.SystemConfFiles, (*session).systemConfFiles),
