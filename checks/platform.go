@@ -53,7 +53,7 @@ const (
 	// (ncclTopoGetSystem in NCCL's src/graph/topo.cc).
 	topologyKey     = "NCCL_TOPO_FILE"
 	defaultTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
-	irqbalance    = "irqbalance.service"
+	irqbalance      = "irqbalance.service"
 )
 
 // hugePageModes are those of Documentation/admin-guide/mm/transhuge.rst.

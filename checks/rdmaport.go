@@ -44,7 +44,7 @@ type rdmaPort struct {
 	BoardFirmware map[string]string `cty:"board_firmware"`
 }
 
-// Validate finds firmware versions that are none.
+// Validate finds firmware versions that are none, and a count that is not the selector's.
 func (RDMAPort) Validate(b plan.Block) []plan.Problem {
 	var c rdmaPort
 	if err := b.Decode(&c); err != nil {
@@ -58,6 +58,12 @@ func (RDMAPort) Validate(b plan.Block) []plan.Problem {
 	}
 	if c.Firmware != nil {
 		check(*c.Firmware, "firmware", "")
+	}
+	if w, _ := b.IsWithheld("nics", ""); c.Count != nil && w.Expect > 0 && int64(w.Expect) != *c.Count {
+		problems = append(problems, plan.Problem{
+			Attribute: "count", Summary: "another number than its selector expects",
+			Detail: fmt.Sprintf("%s expects %s, and count is %d. Say the number there alone.", w.Sets[0], count(w.Expect, "NIC"), *c.Count),
+		})
 	}
 	for _, board := range sortedKeys(c.BoardFirmware) {
 		check(c.BoardFirmware[board], "board_firmware", board)

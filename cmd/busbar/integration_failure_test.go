@@ -336,7 +336,7 @@ func TestValidateContradictions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "site.hcl")
 	writeFile(t, file, "iommu {\n  mode = \"passthrough\"\n}\n\nkernel_args {\n  present = { iommu = \"off\" }\n}\n")
 	o := execute(t, here(t, "validate", file))
-	o.want(t, plan.ExitBadProfile, "Error: Blocks contradict each other", file+":", file+": invalid")
+	o.want(t, plan.ExitBadProfile, "Error: Blocks contradict each other", file+":2:3, in iommu\n     |\n   2 |   mode = \"passthrough\"\n     |   ^^^^", file+":6:3, in kernel_args\n", file+": invalid")
 	if n := strings.Count(o.stderr, "Error: "); n != 1 {
 		t.Errorf("%d errors: %s", n, o)
 	}

@@ -52,7 +52,7 @@ func (c *console) validate(t *target, names []string) error {
 		}
 		if p != nil {
 			v.Conflicts = append(v.Conflicts, planner.Conflicts(p.StaticBlocks())...)
-			v.Diagnostics = append(v.Diagnostics, contradictions(v.Conflicts)...)
+			v.Diagnostics = append(v.Diagnostics, contradictions(p, v.Conflicts)...)
 			v.Valid = !v.Diagnostics.HasErrors()
 		}
 		if !v.Valid {
@@ -72,14 +72,15 @@ func (c *console) validate(t *target, names []string) error {
 }
 
 // contradictions are conflicts as the mistakes of a profile that they are.
-func contradictions(conflicts []plan.Finding) profiles.Diagnostics {
+func contradictions(p *profiles.Profile, conflicts []plan.Finding) profiles.Diagnostics {
 	var diags profiles.Diagnostics
 	for _, f := range conflicts {
 		d := profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: "Blocks contradict each other", Detail: f.Address + ": " + f.Summary + ".", Address: f.Address}
-		if f.Source.Path != "" {
-			at := profiles.Position{Line: f.Source.Line, Column: 1}
-			d.Range = &profiles.Range{Filename: f.Source.Path, Start: at, End: at}
+		if f.Severity == plan.Warning {
+			d.Severity, d.Summary = profiles.DiagnosticWarning, "Blocks contradict each other on some nodes"
 		}
+		first := p.Excerpt(f.Between[0].Origin)
+		d.Range, d.Snippet, d.Others = first.Range, first.Snippet, []profiles.Excerpt{p.Excerpt(f.Between[1].Origin)}
 		diags = append(diags, d)
 	}
 	return diags
