@@ -25,6 +25,8 @@ type Contribution struct {
 	By string
 	// TakeOver: foreign lines that want something else may be cut, with a backup.
 	TakeOver bool
+	// Default: whoever reads the file does as wanted where it says nothing.
+	Default bool
 	// Undecided: what the block wants in the sink, if anything, is not known on this node now, so
 	// that nothing may go from busbar's file. It has neither Key nor Value.
 	Undecided bool
