@@ -112,7 +112,7 @@ func (Platform) Queries(b plan.Block, inv node.Inventory) []node.Query {
 	if c.IRQBalance != nil {
 		queries = append(queries, node.Unit.Query(irqbalance))
 	}
-	if c.TopologyFile != nil {
+	if virtualization, known := inv.Virtualization.Get(); c.TopologyFile != nil && (!known || virtualization != "none") {
 		queries = append(queries, node.File.Query(sink.NCCLPath), node.Path.Query(defaultTopology))
 	}
 	if c.ShmMin != nil {

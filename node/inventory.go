@@ -124,6 +124,9 @@ func (p PCIFunction) IsNVSwitch() bool {
 // nvgrace-gpu-vfio-pci and other drivers of VFIO.
 func (p PCIFunction) IsVFIO() bool { return strings.Contains(p.Driver, "vfio") }
 
+// IsPort reports a PCI-to-PCI bridge (0604), as which the ports of PCIe switches and of processors show.
+func (p PCIFunction) IsPort() bool { return strings.HasPrefix(p.Class, "0604") }
+
 // IsNIC reports an Ethernet (0200) or InfiniBand (0207) controller.
 func (p PCIFunction) IsNIC() bool {
 	return strings.HasPrefix(p.Class, "0200") || strings.HasPrefix(p.Class, "0207")
