@@ -7,6 +7,7 @@ import "busbar/plan"
 // All returns every check, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
+		BootArgs{},
 		DeviceNodes{},
 		Driver{},
 		Fabric{},

@@ -49,7 +49,7 @@ func eachGPU(inv node.Inventory, kinds ...interface{ Query(key string) node.Quer
 
 // unreadGPU is the finding about something of a GPU that could not be read.
 func unreadGPU[T any](id, address, what string, v node.Value[T]) plan.Finding {
-	f := plan.Unread(id, what+" of GPU "+address, v)
+	f := plan.Unread(id, what+" of "+node.Called("GPU", address), v)
 	f.Target = address
 	return f
 }
@@ -57,9 +57,9 @@ func unreadGPU[T any](id, address, what string, v node.Value[T]) plan.Finding {
 // name is how findings call a GPU: by its address and, where it is known, its model.
 func name(g node.GPU) string {
 	if m, ok := g.Model(); ok {
-		return fmt.Sprintf("GPU %s (%s)", g.Address, strings.TrimPrefix(m.Product, "NVIDIA "))
+		return fmt.Sprintf("%s (%s)", node.Called("GPU", g.Address), strings.TrimPrefix(m.Product, "NVIDIA "))
 	}
-	return "GPU " + g.Address
+	return node.Called("GPU", g.Address)
 }
 
 // enumerate lists words as a sentence does.
