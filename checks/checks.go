@@ -18,6 +18,7 @@ func All() []plan.Type {
 		InfiniBand{},
 		Lossless{},
 		Memlock{},
+		ModuleFiles{},
 		MTU{},
 		NICNVConfig{},
 		NVLink{},
@@ -26,6 +27,7 @@ func All() []plan.Type {
 		Platform{},
 		Rails{},
 		RDMAPort{},
+		UnitFiles{},
 	}
 }
 

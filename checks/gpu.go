@@ -22,6 +22,8 @@ func gpusToJudge(id string, facts node.Facts) (gpus []node.GPU, a plan.Assessmen
 	v := facts.Inventory.GPUs()
 	gpus, known := v.Get()
 	switch {
+	case !known && facts.Inventory.FromText(): // what is not about one GPU can be judged
+		return nil, a, true
 	case !known:
 		f := plan.Unread(id, "which GPUs there are", v)
 		f.Target = "gpus"
@@ -75,6 +77,19 @@ func enumerate(words []string) string {
 func hasNVSwitch(inv node.Inventory) bool {
 	functions, _ := inv.PCI.Get()
 	return slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch) || hasFifthNVSwitch(inv)
+}
+
+// mayHaveNVSwitch reports a node of which text was given that may have NVSwitches although none was named: neither the whole PCI
+// bus nor models of GPUs that take none.
+func mayHaveNVSwitch(inv node.Inventory) bool {
+	if inv.Partial == "" || hasNVSwitch(inv) {
+		return false
+	}
+	gpus, _ := inv.GPUs().Get()
+	return len(gpus) == 0 || slices.ContainsFunc(gpus, func(g node.GPU) bool {
+		m, known := g.Model()
+		return !known || m.Peers == node.NVLinkBoard
+	})
 }
 
 func hasFifthNVSwitch(inv node.Inventory) bool {

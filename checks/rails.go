@@ -76,7 +76,7 @@ func givenNICs(b plan.Block) bool {
 // rdmaDevice judges whether a NIC has an RDMA device.
 func rdmaDevice(p port, inv node.Inventory) plan.Finding {
 	const id = "rails.rdma"
-	if !inv.RDMA.IsKnown() {
+	if !inv.RDMA.IsKnown() || inv.FromText() && !p.RDMA.IsKnown() {
 		return unread(p, id, "the RDMA device", p.RDMA)
 	}
 	f := p.finding(id)

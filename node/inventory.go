@@ -318,6 +318,8 @@ func (inv Inventory) Unbound(address string) string {
 		slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.PCI == address }),
 		slices.ContainsFunc(devices, func(d RDMADevice) bool { return d.PCI == address }):
 		return ""
+	case f.Driver == "" && inv.FromText():
+		return "" // nobody said
 	case f.Driver == "":
 		return "no driver is bound to it"
 	case f.IsVFIO():
@@ -397,6 +399,9 @@ func (inv Inventory) nicNetdev(p PCIFunction, port int) Value[string] {
 			return Known(d.Name, Source{Path: "/sys/class/net/" + d.Name})
 		}
 	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which network device the NIC has", Source{})
+	}
 	reason := "the NIC has no network device: no driver is bound to it"
 	if p.Driver != "" {
 		reason = "the NIC has no network device although driver " + p.Driver + " is bound to it"
@@ -429,6 +434,9 @@ func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (rdm
 				return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
 			}
 		}
+	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which RDMA device the NIC has", Source{}), linkLayer
 	}
 	return Awaiting[string]("the NIC has no RDMA device", CapabilityRDMA, Source{Path: "/sys/bus/pci/devices/" + p.Address}), linkLayer
 }

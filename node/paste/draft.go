@@ -230,6 +230,7 @@ func (d *draft) facts() node.Facts {
 	if d.driver.Loaded {
 		add(node.NVIDIADriver.Answer("", node.Known(d.driver, d.driverSource)))
 		given[node.NVIDIADriver.Name()] = true
+		given["driver_version"] = d.driver.Version != ""
 	}
 	if d.p2p != nil {
 		add(node.P2P.Answer("", node.Known(d.p2p.state(d), node.Source{Call: "nvidia-smi topo -p2p"})))
@@ -241,6 +242,7 @@ func (d *draft) facts() node.Facts {
 			add(a)
 		}
 	}
+	maps.DeleteFunc(given, func(_ string, is bool) bool { return !is })
 	inv.Given = node.Known(slices.Sorted(maps.Keys(given)), node.Source{})
 	return node.NewFacts(inv, noTime, answers)
 }
@@ -303,6 +305,7 @@ func (d *draft) inventory(inv *node.Inventory, given map[string]bool) {
 	for _, t := range d.told {
 		a, b := d.find(t.a), d.find(t.b)
 		if a != nil && b != nil && a != b {
+			given["relations"] = true
 			inv.Told = append(inv.Told, node.ToldRelation{Between: [2]string{a.key(), b.key()}, Relation: t.relation})
 		}
 	}
@@ -372,6 +375,7 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 		if x.gpu.Product.IsZero() && x.product != "" {
 			x.gpu.Product = node.Known(x.product, x.source)
 		}
+		given["mig"] = given["mig"] || x.gpu.MIG.IsKnown()
 		note(node.GPUInfo.Name(), key, node.GPUInfo.Answer(key, node.Known(x.gpu, x.source)))
 	}
 	if !x.links.IsZero() {
@@ -383,7 +387,7 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 	if !reflect.ValueOf(x.registers).IsZero() {
 		note(node.PCIRegisters.Name(), key, node.PCIRegisters.Answer(key, node.Known(x.registers, x.source)))
 		if acs, ok := x.registers.ACS.Get(); ok && acs.Present {
-			given["acs:"+key] = true
+			given["acs"], given["acs:"+key] = true, true
 		}
 	}
 	if !reflect.ValueOf(x.pciLink).IsZero() {
@@ -398,6 +402,16 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 	}
 	if rdma := x.name(rdmaName); rdma != "" && !reflect.ValueOf(x.rdmaPort).IsZero() {
 		port := rdma + "/1"
+		mark := func(what string) { given[what], given[what+":"+key] = true, true }
+		if x.rdmaPort.LinkLayer == "InfiniBand" {
+			mark("infiniband")
+		}
+		if x.rdmaPort.LinkLayer == "Ethernet" && x.link.MTU.IsKnown() {
+			mark("mtu")
+		}
+		if x.rdmaPort.LinkLayer == "Ethernet" && x.rdmaPort.GIDs.IsKnown() {
+			mark("gids")
+		}
 		note(node.RDMAPort.Name(), port, node.RDMAPort.Answer(port, node.Known(x.rdmaPort, x.source)))
 	}
 	if !reflect.ValueOf(x.dcb).IsZero() {

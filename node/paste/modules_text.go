@@ -86,7 +86,7 @@ func (d *draft) loadedModule(l modprobe.Loaded, source node.Source) {
 		}
 		if l.Taints != "" { // P: a proprietary module (Documentation/admin-guide/tainted-kernels.rst)
 			d.driver.Open = !strings.Contains(l.Taints, "P")
-			d.give("nvidia_driver_flavour", "")
+			d.give("driver_flavour", "")
 		}
 	case "ib_core":
 		d.give("rdma_stack", "")
@@ -162,7 +162,7 @@ var driverVersionKind = kind{
 		version, open, _ := node.ParseNVIDIAVersion(s.lines[0] + "\n")
 		d.driverVersion(version, s.source(0))
 		d.driver.Open = open
-		d.give("nvidia_driver_flavour", "")
+		d.give("driver_flavour", "")
 		return ""
 	},
 }
