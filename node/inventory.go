@@ -54,7 +54,7 @@ type Inventory struct {
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
 	// Given are the facts that text about a node gave, KIND and KIND:KEY, and what of the inventory it gave (gpus, nics,
-	// pci, pci_tree); sorted. It is unknown of a node that was read itself.
+	// rdma, rdma_whole, netdevs, netdevs_whole, pci_tree, ...); sorted. It is unknown of a node that was read itself.
 	Given Value[[]string] `json:"given,omitzero"`
 	// Partial is why PCI, Netdevs and RDMA may lack what the node has; empty where they are whole.
 	Partial string `json:"partial,omitempty"`
@@ -64,6 +64,13 @@ type Inventory struct {
 
 // FromText reports that the inventory is of a node that nobody read, of which text was given.
 func (inv Inventory) FromText() bool { return inv.Given.IsKnown() }
+
+// Whole reports that a list of the inventory, rdma or netdevs, has all that the node has: of a node that was read it has, of text
+// when that was a list of all.
+func (inv Inventory) Whole(list string) bool {
+	given, text := inv.Given.Get()
+	return !text || slices.Contains(given, list+"_whole")
+}
 
 // ToldRelation is how far two functions are from each other, in both directions.
 type ToldRelation struct {
