@@ -273,15 +273,19 @@ func numaPerSocket(allowed []int, facts node.Facts) plan.Finding {
 		return plan.Unread(id, what, nodes)
 	}
 	state, ok := cpus.Get()
-	if !ok {
-		return plan.Unread(id, what, cpus)
-	}
 	f := plan.Finding{ID: id, Target: "numa_nodes_per_socket", Source: nodes.Source(), Status: plan.OK, Want: alternatives(allowed)}
 	withCPUs := 0
 	for _, n := range list {
 		if n.CPUs != "" {
 			withCPUs++ // a node of memory alone belongs to a GPU or an expander
 		}
+	}
+	switch {
+	case !ok && withCPUs == 1 && slices.Contains(allowed, 1): // whatever the sockets
+		f.Found, f.Summary = "1", "all CPUs are on one NUMA node"
+		return f
+	case !ok:
+		return plan.Unread(id, what, cpus)
 	}
 	if state.Packages == 0 || withCPUs%state.Packages != 0 {
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("%s is unknown: %s over %s", what, counted(withCPUs, "NUMA node"), counted(state.Packages, "socket"))
