@@ -15,6 +15,7 @@ func All() []plan.Type {
 		GPUDirectStorage{},
 		GPUs{},
 		InfiniBand{},
+		KernelLog{},
 		Lossless{},
 		Memlock{},
 		MTU{},

@@ -153,7 +153,7 @@ func TestCapturedInfiniBand(t *testing.T) {
 			return s.reader().Read(t.Context(), inv, queries)
 		},
 		ok: map[string]int{
-			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 1, "rdma_port.state": 8, "rdma_port.rate": 1, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "platform.numa_known": 1,
+			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 1, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "platform.numa_known": 1,
 		},
 		untold: map[string]string{
 			"infiniband.lid": "the capture has no lid", "infiniband.subnet_manager": "the capture has no sm_lid",

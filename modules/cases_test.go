@@ -511,19 +511,9 @@ func ncclLogRows(c cases) []row {
 	}
 }
 
-// kernelLog is why what stands nowhere else is not judged.
-const kernelLog = "the kernel log is not read yet"
-
 // later are the inputs that need what is not read or judged yet, and why.
 var later = map[string]string{
 	"modprobe-nouveau-not-in-initramfs/": "the initramfs is not read yet",
-	"dmesg-nvreg-unknown.txt":            kernelLog,
-	"dmesg-peermem-symbol-version.txt":   kernelLog,
-	"dmesg-peermem-unknown-symbol.txt":   kernelLog,
-	"dmesg-unsigned-module.txt":          kernelLog,
-	"dmesg-nvfs-no-symbol-version.txt":   kernelLog,
-	"dmesg-amdvi-unknown-on.txt":         kernelLog,
-	"dmesg-ordering-cycle.txt":           kernelLog,
 }
 
 // otherwise are inputs whose verdict differs from EXPECT.tsv on purpose.
@@ -536,7 +526,7 @@ func TestCases(t *testing.T) {
 	c := openCases(t)
 	expected := c.expected()
 	got := map[string][]string{}
-	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), ncclLogRows(c), portCases(c), matrixRows(c), nvidiaRows(c)) {
+	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), ncclLogRows(c), portCases(c), matrixRows(c), nvidiaRows(c), kernelLogRows(c)) {
 		if _, known := expected[r.input]; !known {
 			t.Errorf("%s is not in EXPECT.tsv", r.input)
 		}

@@ -109,6 +109,8 @@ var (
 	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
 	// ConfidentialComputing is whether GPUs keep their data from the host.
 	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
+	// KernelLog is what the kernel's log tells of faults since boot.
+	KernelLog = Kind[KernelLogState]{"kernel_log"}
 	// GPUUsers are the processes that use GPUs.
 	GPUUsers = Kind[GPUUsage]{"gpu_users"}
 	// P2PMeasurement is what copies between all pairs of GPUs showed; key is the size of a copy in MiB. Nobody who only
@@ -139,6 +141,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
 	KernelConfig.name:     decode[string],
+	KernelLog.name:        decode[KernelLogState],
 	NUMANodes.name:        decode[[]NUMANode],
 	CPUs.name:             decode[CPUState],
 	RDMAPort.name:         decode[RDMAPortState],

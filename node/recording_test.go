@@ -23,6 +23,7 @@ import (
 	"busbar/internal/confdir"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/kernlog"
 	"busbar/internal/mstconfig"
 	"busbar/internal/nccllog"
 	"busbar/internal/p2p"
@@ -125,6 +126,13 @@ func answers() []node.Answer {
 		node.ProcLimits.Answer("slurmd.service", node.Known(node.ProcessLimits{Running: true, PID: 9, Command: "slurmd", Text: "Limit\n"}, at("/proc/9/limits"))),
 		node.KernelConfig.Answer("CONFIG_PCI_P2PDMA", node.Known("y", at("/boot/config-6.8.0-45-generic"))),
 		node.CPUs.Answer("", node.Known(node.CPUState{Packages: 2, Governors: node.Known(map[string]int{"performance": 112}, at("/sys/devices/system/cpu/cpufreq"))}, at("/sys/devices/system/cpu"))),
+		node.KernelLog.Answer("", node.Known(node.KernelLogState{
+			Events: []kernlog.Event{{
+				Kind: kernlog.Xid, Device: "0000:1b:00.0", Code: 154, Name: "GPU Reset Required", Text: "NVRM: Xid", Count: 2,
+				First: kernlog.When{Seconds: new(12.5)}, Last: kernlog.When{Clock: "Feb 3 16:24"},
+			}},
+			Records: 900, Lost: known(3), Dropped: 1,
+		}, at("/dev/kmsg"))),
 		node.NUMANodes.Answer("", node.Known([]node.NUMANode{{ID: 0, CPUs: "0-55,112-167"}, {ID: 2}}, at("/sys/devices/system/node"))),
 		node.RDMAPort.Answer("mlx5_0/1", node.Awaiting[node.RDMAPortState]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"})),
 		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{LinkLayer: "Ethernet"}, node.Source{Call: "netlink"})),

@@ -201,6 +201,7 @@ func kindReaders() map[string]kindReader {
 		node.Unit.Name():                  reads(byManager, node.Unit, (*session).unit),
 		node.ProcLimits.Name():            reads(byManager, node.ProcLimits, (*session).procLimits),
 		node.KernelConfig.Name():          reads(byFile, node.KernelConfig, (*session).kernelConfig),
+		node.KernelLog.Name():             reads(byFile, node.KernelLog, (*session).kernelLog),
 		node.NUMANodes.Name():             reads(byFile, node.NUMANodes, (*session).numaNodes),
 		node.CPUs.Name():                  reads(byFile, node.CPUs, (*session).cpus),
 		node.RDMAPort.Name():              readsByChild(node.RDMAPort, files.rdmaPortWithout),
