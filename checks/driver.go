@@ -121,7 +121,7 @@ func bound(gpus []node.GPU, inv node.Inventory) []plan.Finding {
 		function, _ := inv.PCIFunction(g.Address)
 		f := plan.Finding{ID: "driver.bound", Target: g.Address, Want: "nvidia", Found: function.Driver, Source: inv.PCI.Source()}
 		switch {
-		case function.Driver == "nvidia":
+		case function.Driver == "nvidia", function.Driver == "" && inv.FromText():
 			continue
 		case function.IsVFIO():
 			f.Status = plan.Skipped
@@ -248,7 +248,7 @@ func managerVersion(driver node.NVIDIADriverState, facts node.Facts) (plan.Findi
 	case !known:
 		f = plan.Unread(id, "the version of the fabric manager", version)
 		f.Target = "fabric manager"
-		if !hasNVSwitch(facts.Inventory) {
+		if !hasNVSwitch(facts.Inventory) && !mayHaveNVSwitch(facts.Inventory) {
 			f.Status, f.Summary = plan.Skipped, "the version of the fabric manager is unknown, and the node has no NVSwitch that would need it"
 		}
 	case have != driver.Version:

@@ -53,6 +53,23 @@ type Inventory struct {
 	Marker Value[Marker] `json:"marker,omitzero"`
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
+	// Given are the facts that text about a node gave, KIND and KIND:KEY, and what of the inventory it gave (gpus, nics,
+	// pci, pci_tree); sorted. It is unknown of a node that was read itself.
+	Given Value[[]string] `json:"given,omitzero"`
+	// Partial is why PCI, Netdevs and RDMA may lack what the node has; empty where they are whole.
+	Partial string `json:"partial,omitempty"`
+	// Told are relations of functions as a tool printed them (nvidia-smi topo -m). They hold where the PCI tree says nothing.
+	Told []ToldRelation `json:"told,omitempty"`
+}
+
+// FromText reports that the inventory is of a node that nobody read, of which text was given.
+func (inv Inventory) FromText() bool { return inv.Given.IsKnown() }
+
+// ToldRelation is how far two functions are from each other, in both directions.
+type ToldRelation struct {
+	Between [2]string `json:"between"`
+	// Relation is the word of nvidia-smi topo -m: PIX, PXB, PHB, NODE, SYS.
+	Relation string `json:"relation"`
 }
 
 // IsEmpty reports that nothing is in the inventory, not even a reason for which something is unknown.
@@ -239,6 +256,15 @@ type GPU struct {
 	NUMANode int
 }
 
+// Called is how sentences call a device of a kind, GPU or NIC: "GPU 0000:1b:00.0". What text names without an address has
+// the kind in its name already: GPU3, NIC0.
+func Called(kind, device string) string {
+	if strings.HasPrefix(device, kind) {
+		return device
+	}
+	return kind + " " + device
+}
+
 // GPUs lists the NVIDIA GPUs by address; unknown when the PCI bus is.
 func (inv Inventory) GPUs() Value[[]GPU] {
 	functions, ok := inv.PCI.Get()
@@ -316,6 +342,8 @@ func (inv Inventory) Unbound(address string) string {
 		slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.PCI == address }),
 		slices.ContainsFunc(devices, func(d RDMADevice) bool { return d.PCI == address }):
 		return ""
+	case f.Driver == "" && inv.FromText():
+		return "" // nobody said
 	case f.Driver == "":
 		return "no driver is bound to it"
 	case f.IsVFIO():
@@ -395,6 +423,9 @@ func (inv Inventory) nicNetdev(p PCIFunction, port int) Value[string] {
 			return Known(d.Name, Source{Path: "/sys/class/net/" + d.Name})
 		}
 	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which network device the NIC has", Source{})
+	}
 	reason := "the NIC has no network device: no driver is bound to it"
 	if p.Driver != "" {
 		reason = "the NIC has no network device although driver " + p.Driver + " is bound to it"
@@ -427,6 +458,9 @@ func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (rdm
 				return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
 			}
 		}
+	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which RDMA device the NIC has", Source{}), linkLayer
 	}
 	if !hasNetdev && inv.Netdevs.IsKnown() {
 		linkLayer = p.linkLayer()

@@ -260,6 +260,8 @@ type BootConfig struct {
 	// Outdated: busbar's file of Defaults is younger than Generated, which was not made since
 	// that file was written last.
 	Outdated bool `json:"outdated,omitempty"`
+	// Entries are Boot Loader Specification entries, /boot/loader/entries/*.conf, of a node of which text was given.
+	Entries []confdir.File `json:"entries,omitempty"`
 	// UpdateGrub: the root has an update-grub program.
 	UpdateGrub bool `json:"update_grub,omitempty"`
 }
