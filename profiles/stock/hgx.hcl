@@ -69,3 +69,8 @@ check "device_nodes" "rdma" {
 
 # A rail for each GPU below its PCIe switch: from farther away NCCL copies through host memory.
 check "rails" "all" {}
+
+# Whether GPUs move bytes rightly, and as fast as their NVLinks let expect (busbar verify --probe).
+proof "p2p_bandwidth" "all" {
+  min_ratio = 0.65
+}

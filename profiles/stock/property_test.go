@@ -55,18 +55,27 @@ func planOver(t tester, p *profiles.Profile, f node.Facts) plan.Plan {
 	return planner().Plan(blocks(t, p, f.Inventory), f)
 }
 
-// TestConvergence: every stock profile over every recording.
+// TestConvergence: every stock profile over every recording. Answers are taken away from each plan once: profiles of several boards
+// ask the same of a node that has none of them.
 func TestConvergence(t *testing.T) {
+	seen := map[string]bool{}
 	for _, name := range loader().Names() {
 		p := load(t, name)
 		for _, recording := range example.Names() {
 			t.Run(name+"/"+recording, func(t *testing.T) {
 				f := recorded(t, recording)
 				c := converges(t, p, f)
-				of := map[string]int{}
-				for _, q := range c.asked {
-					if of[q.Kind]++; of[q.Kind] <= alike {
-						c.knowsLess(t, q)
+				most := 1
+				if fits, _ := p.Match(f.Inventory); fits {
+					most = alike
+				}
+				if plan := recording + encode(t, c.plan); !seen[plan] || most > 1 {
+					seen[plan] = true
+					of := map[string]int{}
+					for _, q := range c.asked {
+						if of[q.Kind]++; of[q.Kind] <= most {
+							c.knowsLess(t, q)
+						}
 					}
 				}
 			})
@@ -304,9 +313,11 @@ func TestExamples(t *testing.T) {
 			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
 			`drift error sysctl["kernel.numa_balancing"] sysctl.boot`,
 		}},
-		{recording: "gb200-tray", profile: "baseline"},
+		{recording: "gb200-tray", profile: "gb200-nvl"},
 		{recording: "hgx-a100-nps4", profile: "hgx-a100-roce"},
+		{recording: "hgx-b200", profile: "hgx-b200-roce"},
 		{recording: "hgx-h100", profile: "hgx-h100-roce"},
+		{recording: "hgx-h200-ib", profile: "hgx-h200-ib"},
 		{recording: "rtx-workstation", profile: "baseline"},
 		{recording: "vm-guest-2gpu", profile: "vm-guest", notOK: []string{
 			"drift info check.platform.numa platform.numa_known",

@@ -31,3 +31,8 @@ check "fabric" "all" {}
 check "gpus" "all" {
   uniform = true
 }
+
+# Whether GPUs move bytes to each other rightly (busbar verify --probe), be it through host memory.
+proof "p2p_bandwidth" "all" {
+  optional = ["peer_access"]
+}
