@@ -83,7 +83,7 @@ func healthy(i int) *rail {
 			Firmware: known("28.39.1002"), BoardID: known("MT_0000000838"), HCAType: known("MT4129"), NodeGUID: known("0000:0000:0000:0001"),
 		},
 		link: node.LinkState{
-			Netdev: name, MAC: known(fmt.Sprintf("02:00:00:00:00:%02x", i)), MTU: known(9000), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
+			Netdev: name, MAC: known(fmt.Sprintf("02:00:00:00:00:%02x", i)), MTU: known(9000), Up: known(true), Carrier: known(true), OperState: known("up"), Speed: known(400_000),
 			Driver: known("mlx5_core"), Firmware: known("28.39.1002 (MT_0000000838)"),
 		},
 		slot: pciregs.Link{SpeedGTs: 32, Width: 16},

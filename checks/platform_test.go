@@ -187,3 +187,25 @@ func TestNUMAKnown(t *testing.T) {
 		})), said),
 	})
 }
+
+// TestTopologyFile: NCCL has to be given the topology of a virtual machine's host.
+func TestTopologyFile(t *testing.T) {
+	const asked, file = `check "platform" "topology" { topology_file = true }`, "/var/run/nvidia-topologyd/virtualTopology.xml"
+	there := node.Path.Answer(file, node.Known(node.PathState{Exists: true, Type: "file"}, node.Source{Path: file}))
+	absent := node.Path.Answer(file, node.Known(node.PathState{}, node.Source{Path: file}))
+	unsaid := rails().Inventory
+	unsaid.Virtualization = denied[string]()
+	const ok = "ok platform.topology_file NCCL_TOPO_FILE "
+	plantest.Run(t, checks.All(), []plantest.Case{
+		judge("bare metal", asked, rails(), ok+"(/sys)", "this is no virtual machine"),
+		judge("a virtual machine whose topology nothing tells", asked, virtual(rails()).With(absent), "drift platform.topology_file NCCL_TOPO_FILE (/etc/nccl.conf)",
+			"nothing tells NCCL how near the 2 GPUs and the 2 RDMA NICs of this virtual machine (kvm) are to each other", "set NCCL_TOPO_FILE in /etc/nccl.conf (block nccl)"),
+		judge("a file that is named", asked, virtual(rails()).With(ncclConf("NCCL_TOPO_FILE=/opt/topo.xml\n"), absent), ok+"(/etc/nccl.conf:1)"),
+		judge("the file that NCCL looks for", asked, virtual(rails()).With(there), ok+"("+file+")"),
+		judge("no RDMA NIC", asked, virtual(rails(both(func(r *rail) { r.device = node.RDMADevice{} }))).With(absent), ok+"()"),
+		judge("no GPU", asked, virtual(rails(both(func(r *rail) { r.pci[4].Vendor = "8086" }))).With(absent), ok+"()"),
+		judge("a virtual machine or not", asked, rails().WithInventory(unsaid), "unknown platform.topology_file  (/sys)"),
+		judge("NCCL's file is unread", asked, virtual(rails()).With(node.File.Answer("/etc/nccl.conf", denied[node.FileState]()), there), "unknown platform.topology_file  (/sys)"),
+		judge("not looked for", asked, virtual(rails()), "unknown platform.topology_file  ()"),
+	})
+}

@@ -129,6 +129,16 @@ func (p PCIFunction) IsNIC() bool {
 	return strings.HasPrefix(p.Class, "0200") || strings.HasPrefix(p.Class, "0207")
 }
 
+// linkLayer is the link layer of a NIC by its class, which firmware gives the function as it comes up (PCI Code and ID Assignment
+// Specification, 1.3).
+func (p PCIFunction) linkLayer() Value[string] {
+	layer := "Ethernet"
+	if strings.HasPrefix(p.Class, "0207") {
+		layer = "InfiniBand"
+	}
+	return Known(layer, Source{Path: "/sys/bus/pci/devices/" + p.Address + "/class"})
+}
+
 // Netdev is a network device.
 type Netdev struct {
 	Name string `json:"name"`
@@ -284,13 +294,27 @@ type NIC struct {
 	Netdev Value[string]
 	// RDMA is the name of its RDMA device; the ports of a bond share one (mlx5_bond_0).
 	RDMA Value[string]
-	// LinkLayer is Ethernet or InfiniBand.
+	// LinkLayer is Ethernet or InfiniBand: what the RDMA device says, else the network device, else the PCI class.
 	LinkLayer Value[string]
 	// Protected: busbar must not touch it.
 	Protected Value[bool]
 	// GPUs are the addresses of the GPUs that it is nearest to, of those at PXB or nearer, by
 	// address; unknown where the PCI tree tells nothing.
 	GPUs Value[[]string]
+}
+
+// HasNetdev reports whether the port has a network device in this network namespace.
+func (inv Inventory) HasNetdev(n NIC) Value[bool] { return has(n.Netdev, inv.Netdevs) }
+
+// HasRDMA reports whether the port has an RDMA device.
+func (inv Inventory) HasRDMA(n NIC) Value[bool] { return has(n.RDMA, inv.RDMA) }
+
+// has reports whether a port has one of the devices of a kind: none of them is known where all are.
+func has[T any](name Value[string], all Value[T]) Value[bool] {
+	if !all.IsKnown() {
+		return UnknownLike[bool](all)
+	}
+	return Known(name.IsKnown(), name.Source())
 }
 
 // String is ADDRESS or ADDRESS/PORT for ports after the first.
@@ -434,6 +458,9 @@ func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (rdm
 			}
 		}
 	}
+	if !hasNetdev && inv.Netdevs.IsKnown() {
+		linkLayer = p.linkLayer()
+	}
 	return Awaiting[string]("the NIC has no RDMA device", CapabilityRDMA, Source{Path: "/sys/bus/pci/devices/" + p.Address}), linkLayer
 }
 
@@ -544,7 +571,7 @@ func (inv Inventory) nicProtected(n NIC, guarded map[string]ProtectedNetdev) Val
 	}
 	_, protected := guarded[n.String()]
 	layer, _ := n.LinkLayer.Get()
-	routeless := inv.Netdevs.IsKnown() && layer == "InfiniBand" || inv.Unbound(n.Address) != ""
+	routeless := inv.Netdevs.IsKnown() && layer == "InfiniBand" && n.RDMA.IsKnown() || inv.Unbound(n.Address) != ""
 	if !protected && !n.Netdev.IsKnown() && !routeless {
 		return Unknown[bool](n.Netdev.Reason(), n.Netdev.Source())
 	}

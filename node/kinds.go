@@ -42,6 +42,10 @@ var (
 	// directories) and /etc/environment, which win over /etc/nccl.conf.
 	NCCLUserFiles = Kind[[]confdir.File]{"nccl_user_files"}
 
+	// NCCLLog is what the logs of a job say that NCCL wrote; key is their path as NCCL_DEBUG_FILE has it, in which %h stands for the
+	// name of the host and %p for a process.
+	NCCLLog = Kind[NCCLLogState]{"nccl_log"}
+
 	// Unit is a systemd unit; key is its full name (slurmd.service).
 	Unit = Kind[UnitState]{"unit"}
 	// UnitFiles are a unit's fragment and its drop-ins in the order in which they
@@ -107,6 +111,8 @@ var (
 	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
 	// ConfidentialComputing is whether GPUs keep their data from the host.
 	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
+	// KernelLog is what the kernel's log tells of faults since boot.
+	KernelLog = Kind[KernelLogState]{"kernel_log"}
 	// GPUUsers are the processes that use GPUs.
 	GPUUsers = Kind[GPUUsage]{"gpu_users"}
 	// P2PMeasurement is what copies between all pairs of GPUs showed; key is the size of a copy in MiB. Nobody who only
@@ -129,6 +135,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Path.name:             decode[PathState],
 	Mount.name:            decode[MountState],
 	NCCLUserFiles.name:    decode[[]confdir.File],
+	NCCLLog.name:          decode[NCCLLogState],
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],
@@ -136,6 +143,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
 	KernelConfig.name:     decode[string],
+	KernelLog.name:        decode[KernelLogState],
 	NUMANodes.name:        decode[[]NUMANode],
 	CPUs.name:             decode[CPUState],
 	RDMAPort.name:         decode[RDMAPortState],

@@ -28,11 +28,13 @@ func nicAttributes() []NodeAttribute {
 	return []NodeAttribute{
 		{"address", cty.String, "PCI address of a port of a network adapter, DDDD:BB:DD.F; virtual functions are left out.", false},
 		{"port", cty.Number, "Port of the function, from 1.", false},
-		{"netdev", cty.String, "Name of its network device.", false},
-		{"rdma", cty.String, "Name of its RDMA device; the ports of a bond share one. Unknown until a driver has made one.", false},
+		{"netdev", cty.String, "Name of its network device. Unknown where it has none, and never null: has_netdev tells.", false},
+		{"has_netdev", cty.Bool, "It has a network device, in this network namespace.", false},
+		{"rdma", cty.String, "Name of its RDMA device; the ports of a bond share one. Unknown until a driver has made one, and never null: has_rdma tells.", false},
+		{"has_rdma", cty.Bool, "It has an RDMA device.", false},
 		{"pci_id", cty.String, "PCI id of the function, vvvv:dddd.", true},
 		{"numa", cty.Number, "NUMA node of the function; unknown where firmware does not say.", false},
-		{"link_layer", cty.String, "Ethernet or InfiniBand.", true},
+		{"link_layer", cty.String, "Ethernet or InfiniBand; of a port without devices what its PCI class says.", true},
 		{"near_gpu", cty.Bool, "It is at PXB or nearer to a GPU (nvidia-smi topo -m), where a rail belongs; unknown in a virtual machine.", true},
 		{"protected", cty.Bool, "The port carries a default route, the way back to an SSH client, or the root file system; it is never selected.", false},
 		{"gpus", cty.List(cty.String), "Addresses of the GPUs that it is nearest to, of those at PXB or nearer (nvidia-smi topo -m); empty for none, unknown in a virtual machine.", false},
@@ -174,18 +176,23 @@ func nodeValue(inv node.Inventory) cty.Value {
 				})
 			})
 		}),
-		"nics":      lift(inv.NICs(), cty.List(t.nic), nicList),
-		"rails":     lift(inv.Rails(), cty.List(t.nic), nicList),
+		"nics":      lift(inv.NICs(), cty.List(t.nic), nicList(inv)),
+		"rails":     lift(inv.Rails(), cty.List(t.nic), nicList(inv)),
 		"gpu_paths": lift(inv.GPUPaths(), cty.List(cty.String), stringList),
 	})
 }
 
-func nicList(nics []node.NIC) cty.Value { return listOf(nodeTypes().nic, nics, nicValue) }
+func nicList(inv node.Inventory) func([]node.NIC) cty.Value {
+	return func(nics []node.NIC) cty.Value {
+		return listOf(nodeTypes().nic, nics, func(n node.NIC) cty.Value { return nicValue(inv, n) })
+	}
+}
 
-func nicValue(n node.NIC) cty.Value {
+func nicValue(inv node.Inventory, n node.NIC) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{
 		"address": cty.StringVal(n.Address), "port": cty.NumberIntVal(int64(n.Port)), "pci_id": cty.StringVal(n.PCIID),
 		"numa": numaValue(n.NUMANode), "netdev": liftString(n.Netdev), "rdma": liftString(n.RDMA),
+		"has_netdev": lift(inv.HasNetdev(n), cty.Bool, cty.BoolVal), "has_rdma": lift(inv.HasRDMA(n), cty.Bool, cty.BoolVal),
 		"link_layer": liftString(n.LinkLayer), "protected": lift(n.Protected, cty.Bool, cty.BoolVal),
 		"gpus":     lift(n.GPUs, cty.List(cty.String), stringList),
 		"near_gpu": lift(n.GPUs, cty.Bool, func(gpus []string) cty.Value { return cty.BoolVal(len(gpus) > 0) }),

@@ -21,13 +21,8 @@ check "rails" "all" {
   nics = local.rails
 }
 
-# A rail that is down, or slower than the others, slows all of them.
-check "rdma_port" "rails" {
-  nics = local.rails
-}
-
-# Without a subnet manager a port stays in INIT and has no LID; a link that lost lanes stays up, at
-# a part of its rate.
+# A rail that is down, or slower than it can be, slows all of them. Without a subnet manager a port
+# stays in INIT and has no LID; a link that lost lanes stays up, at a part of its rate.
 check "infiniband" "rails" {
   nics = local.rails
 }

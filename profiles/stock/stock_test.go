@@ -77,6 +77,8 @@ func TestOtherNodes(t *testing.T) {
 	nic := below("0000:17:01.0", function("0000:1a:00.0", "15b3", "1021", "020000"))
 	bridge := function("0000:81:00.0", "15b3", "1021", "020700") // to the NVSwitches of a B200
 	fabric := []node.RDMADevice{{Name: "mlx5_9", PCI: bridge.Address, Ports: []node.RDMADevicePort{{Port: 1, LinkLayer: node.Known("InfiniBand", node.Source{})}}}}
+	ibNIC := nic
+	ibNIC.Class = "020700"
 	spare := function("0000:01:00.0", "14e4", "165f", "020000")
 	a100, a100Switch, l40s := like("20b2"), function("0000:c4:00.0", "10de", "1af1", "068000"), function("0000:02:00.0", "10de", "26b9", "030200")
 	connectx6 := nic
@@ -129,7 +131,8 @@ func TestOtherNodes(t *testing.T) {
 		{"virtual machine without GPU", known("kvm", nil, spare), "baseline"},
 		{"no GPU, NIC without driver", known("none", nil, nic), "baseline"},
 		{"RoCE with a spare NIC without driver", known("none", []node.Netdev{ethernet}, spare, gpu, nic, nvswitch), "hgx-h100-roce"},
-		{"H100 whose rail has no driver", known("none", []node.Netdev{front}, spare, gpu, nic, nvswitch), ""},
+		{"H100 whose rail has no driver", known("none", []node.Netdev{front}, spare, gpu, nic, nvswitch), "hgx-h100-roce"},
+		{"H100 whose InfiniBand rail has no driver", known("none", []node.Netdev{front}, spare, gpu, ibNIC, nvswitch), "hgx-h100-ib"},
 		{"nothing known", node.Inventory{}, ""},
 	} {
 		got, err := profiles.Choose(all, test.inv)
