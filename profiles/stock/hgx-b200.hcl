@@ -17,7 +17,9 @@ check "pcie_link" "gpus_and_nics" {
 }
 
 # What the subnet manager of the NVSwitches talks through. Without it the fabric manager finds
-# nothing to do, and ends (NVIDIA's fabric manager guide, NVLink 5).
+# nothing to do, and ends (NVIDIA's fabric manager guide, NVLink 5). rdma-core's udev rules load it at
+# boot where there is an InfiniBand device, as that ConnectX-7 is.
 kernel_module "ib_umad" {
   state = "loaded"
+  boot  = "unmanaged"
 }

@@ -12,6 +12,16 @@ profile {
   ])
 }
 
+# One card without a NIC near it has no peer whose traffic translation would slow.
+iommu {
+  when = node.arch == "x86_64" && (length(node.gpus) > 1 || length(node.rails) > 0)
+}
+
+# Without RDMA nobody locks memory but CUDA, whose driver does not count it.
+limits "rdma" {
+  when = anytrue([for id in node.pci_ids : startswith(id, "15b3:")])
+}
+
 # With an IOMMU the kernel has every port redirect traffic between peers, in passthrough too: cards
 # below one switch then talk through the processor, slowly or not at all (NCCL's troubleshooting
 # guide, "PCI access control"). Where guests get GPUs: drop = true.

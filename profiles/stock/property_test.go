@@ -301,12 +301,6 @@ func TestExamples(t *testing.T) {
 		{recording: "epyc-pcie", profile: "pcie-gpu", exit: plan.ExitDrift, notOK: []string{
 			"drift error iommu boot_args.next_boot",
 			"drift error iommu iommu.translated",
-			"drift error limits.rdma limits.login",
-			"drift error limits.rdma limits.login",
-			"drift error limits.rdma limits.process",
-			"drift error limits.rdma limits.process",
-			"drift error limits.rdma limits.unit",
-			"drift error limits.rdma limits.unit",
 			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
 			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
 			"drift error pcie_acs.gpu_paths pcie_acs.redirect",
@@ -372,6 +366,29 @@ func TestExamples(t *testing.T) {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCardInWorkstation: one H100 PCIe in somebody's workstation, without a NIC for RDMA, is asked for nothing that only peers need.
+func TestCardInWorkstation(t *testing.T) {
+	f := function("0000:01:00.0", func(p *node.PCIFunction) { p.Device, p.Class = "2331", "030200" })(recorded(t, "rtx-workstation"))
+	var all []*profiles.Profile
+	for _, name := range loader().Names() {
+		all = append(all, load(t, name))
+	}
+	name, err := profiles.Choose(all, f.Inventory)
+	if name != "pcie-gpu" || err != nil {
+		t.Fatalf("chose %q, %v", name, err)
+	}
+	var left []string
+	for _, f := range converges(t, load(t, name), f).plan.Findings {
+		if f.Status != plan.OK && f.Status != plan.Skipped {
+			left = append(left, fmt.Sprintf("%s %s %s %s", f.Status, f.Severity, f.Address, f.ID))
+		}
+	}
+	want := []string{"drift info check.pcie_link.gpus_and_nics pcie_link.limit", `drift error sysctl["kernel.numa_balancing"] sysctl.boot`}
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
