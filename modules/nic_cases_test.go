@@ -124,6 +124,11 @@ func qosRows(c cases) []row {
 			says: []string{"drift lossless.pfc " + name, "has PFC on for priority", "wanted is 3", "ok lossless.trust " + name},
 		},
 		{input: "mlnx-qos-pfc-off.txt", condition: "to be set", blocks: block, facts: judged("mlnx-qos-pfc-off.txt"), verdict: "FAIL", says: []string{"!drift roce.pfc " + name, "is off, wanted is priority 3"}},
+		{
+			input: "nccl-oci-h100.conf", condition: "PFC is on for DSCP 26 alone", blocks: check, verdict: "FAIL",
+			facts: nicNode([]plantest.PortState{plantest.Lossless(name, "eth1", "mlx5_0")}, ncclConf(c.read("nccl-oci-h100.conf"))),
+			says:  []string{"drift lossless.nccl NCCL_IB_TC", "ok lossless.pfc " + name},
+		},
 		{input: "mlnx-qos-missing-tool.txt", blocks: check, facts: judged("mlnx-qos-missing-tool.txt"), verdict: "UNKNOWN", says: []string{"unknown lossless.pfc " + name, "unknown lossless.trust " + name}, silent: "drift"},
 		{input: "mlnx-qos-missing-tool.txt", condition: "to be set", blocks: block, facts: judged("mlnx-qos-missing-tool.txt"), verdict: "UNKNOWN", says: []string{"unknown roce.dcb " + name}, silent: "drift"},
 	}

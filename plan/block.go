@@ -116,6 +116,15 @@ func (b Block) Decode(into any) error {
 	return nil
 }
 
+// Text is a text attribute, empty where it is withheld, null or none.
+func (b Block) Text(attribute string) string {
+	v := b.Attributes[attribute]
+	if v == cty.NilVal || v.IsNull() || v.Type() != cty.String || !v.IsKnown() {
+		return ""
+	}
+	return v.AsString()
+}
+
 // OriginOf is where attribute was written, or its key, or else the block.
 func (b Block) OriginOf(attribute, key string) Origin {
 	if o, ok := b.Origins[attribute+"."+key]; ok && key != "" {
