@@ -210,6 +210,10 @@ func answers() []node.Answer {
 		node.GPUUsers.Answer("", node.Known(node.GPUUsage{
 			Users: []node.GPUUser{{PID: 7, Name: "python3", GPUs: []string{"0000:1b:00.0"}}}, Unseen: known(2), Hidden: 3,
 		}, at("/proc"))),
+		node.RDMAUsers.Answer("", node.Known(node.RDMAUsage{
+			Users: []node.RDMAUser{{PID: 7, Name: "python3", Devices: []string{"mlx5_0"}}}, Unseen: []string{"mlx5_1"},
+		}, node.Source{Call: "RDMA_NLDEV_CMD_RES_QP_GET"})),
+		node.SlurmJobs.Answer("", node.Known([]string{"3385"}, at("/proc"))),
 		node.P2PMeasurement.Answer("512", node.Known(p2p.Result{
 			CUDA: "13.0", Size: 512 << 20, GPUs: []p2p.GPU{{Address: "0000:1b:00.0", UUID: "GPU-0", Name: "NVIDIA H200", Memory: 2, Free: 1}}, Seconds: 1.5, Unknown: "ended",
 			Pairs: []p2p.Pair{{
