@@ -13,6 +13,7 @@ import (
 	"busbar/internal/unitfile"
 	"busbar/node"
 	"busbar/plan"
+	"busbar/plan/sink"
 )
 
 // Platform is check "platform": settings of firmware and host that GPU jobs feel.
@@ -33,6 +34,7 @@ func (Platform) Spec() plan.Spec {
 			{Name: "transparent_hugepages", Type: cty.List(cty.String), Example: `["madvise", "always"]`, Doc: "The modes that /sys/kernel/mm/transparent_hugepage/enabled may have."},
 			{Name: "irqbalance", Type: cty.Bool, Example: "false", Doc: "Whether irqbalance may run; it moves the interrupts of NICs away from their NUMA node."},
 			{Name: "remove_ipc", Type: cty.Bool, Example: "false", Doc: "Whether systemd-logind may remove what a user has in /dev/shm when the last session ends: jobs that go on lose NCCL's shared memory."},
+			{Name: "topology_file", Type: cty.Bool, Example: "true", Doc: "Whether NCCL must be given the topology as a file (NCCL_TOPO_FILE in " + sink.NCCLPath + ", or the one that it looks for itself), where a virtual machine has GPUs and RDMA NICs: its PCI tree says nothing of how near they are."},
 			{Name: "shm_min", Type: cty.Number, Min: &one, Example: "1073741824", Doc: "Bytes that /dev/shm must hold at least: NCCL's shared-memory transport and its set-up over processes live there."},
 		},
 	}
@@ -45,13 +47,18 @@ type platform struct {
 	HugePages          []string `cty:"transparent_hugepages"`
 	IRQBalance         *bool    `cty:"irqbalance"`
 	RemoveIPC          *bool    `cty:"remove_ipc"`
+	TopologyFile       *bool    `cty:"topology_file"`
 	ShmMin             *uint64  `cty:"shm_min"`
 }
 
 const (
 	hugePagesPath = "/sys/kernel/mm/transparent_hugepage/enabled"
 	shmPath       = "/dev/shm"
-	irqbalance    = "irqbalance.service"
+	// topologyKey names the file of the topology for NCCL; without it NCCL takes defaultTopology, where that is there
+	// (ncclTopoGetSystem in NCCL's src/graph/topo.cc).
+	topologyKey     = "NCCL_TOPO_FILE"
+	defaultTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
+	irqbalance      = "irqbalance.service"
 )
 
 // hugePageModes are those of Documentation/admin-guide/mm/transhuge.rst.
@@ -64,7 +71,7 @@ func (Platform) Validate(b plan.Block) []plan.Problem {
 		return problem(err)
 	}
 	var problems []plan.Problem
-	if len(b.Withheld) == 0 && c.NUMAKnown == nil && c.NUMANodesPerSocket == nil && c.Governor == nil && c.HugePages == nil && c.IRQBalance == nil && c.RemoveIPC == nil && c.ShmMin == nil {
+	if len(b.Withheld) == 0 && c.NUMAKnown == nil && c.NUMANodesPerSocket == nil && c.Governor == nil && c.HugePages == nil && c.IRQBalance == nil && c.RemoveIPC == nil && c.TopologyFile == nil && c.ShmMin == nil {
 		problems = append(problems, plan.Problem{Summary: "nothing is asked", Detail: "Name at least one setting that is to be judged."})
 	}
 	for name, empty := range map[string]bool{
@@ -110,6 +117,9 @@ func (Platform) Queries(b plan.Block, inv node.Inventory) []node.Query {
 	if c.IRQBalance != nil {
 		queries = append(queries, node.Unit.Query(irqbalance))
 	}
+	if virtualization, known := inv.Virtualization.Get(); c.TopologyFile != nil && (!known || virtualization != "none") {
+		queries = append(queries, node.File.Query(sink.NCCLPath), node.Path.Query(defaultTopology))
+	}
 	if c.RemoveIPC != nil {
 		queries = append(queries, node.LogindConfFiles.Query(""))
 	}
@@ -141,6 +151,9 @@ func (Platform) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	if c.IRQBalance != nil {
 		list = append(list, irqBalance(*c.IRQBalance, facts))
+	}
+	if c.TopologyFile != nil && *c.TopologyFile {
+		list = append(list, topologyFile(facts))
 	}
 	if c.RemoveIPC != nil {
 		list = append(list, removeIPC(*c.RemoveIPC, facts))
@@ -196,6 +209,62 @@ func numaKnown(want bool, facts node.Facts) plan.Finding {
 	return f
 }
 
+// topologyFile judges whether NCCL is told how near GPUs and NICs of a virtual machine are to each other.
+func topologyFile(facts node.Facts) plan.Finding {
+	const id, what = "platform.topology_file", "whether NCCL needs a topology file"
+	inv := facts.Inventory
+	nics, nicsKnown := inv.NICs().Get()
+	gpus, _ := inv.GPUs().Get() // known where NICs are
+	f := plan.Finding{ID: id, Target: topologyKey, Status: plan.OK, Source: inv.Virtualization.Source()}
+	virtualization, ok := inv.Virtualization.Get()
+	switch {
+	case !ok:
+		return plan.Unread(id, what, inv.Virtualization)
+	case virtualization == "none":
+		f.Summary = "this is no virtual machine: its PCI bus tells NCCL how near GPUs and NICs are"
+		return f
+	case !nicsKnown:
+		return plan.Unread(id, what, inv.PCI)
+	case !inv.RDMA.IsKnown():
+		return plan.Unread(id, what, inv.RDMA)
+	}
+	nics = slices.DeleteFunc(slices.Clone(nics), func(n node.NIC) bool { return !n.RDMA.IsKnown() })
+	if len(gpus) == 0 || len(nics) == 0 {
+		f.Summary = "this virtual machine has no GPUs and RDMA NICs whose distance matters"
+		return f
+	}
+	setting := ncclSetting(facts, topologyKey)
+	text, told := setting.Get()
+	file := node.Path.Get(facts, defaultTopology)
+	found, looked := file.Get()
+	f.Want = "the topology of the host as a file"
+	switch {
+	case !told:
+		return plan.Unread(id, "whether "+topologyKey+" is set", setting)
+	case text != "":
+		f.Found, f.Source, f.Summary = text, setting.Source(), fmt.Sprintf("NCCL reads the topology from %s", text)
+	case !looked:
+		return plan.Unread(id, "whether there is "+defaultTopology, file)
+	case found.Exists:
+		f.Found, f.Source, f.Summary = defaultTopology, file.Source(), fmt.Sprintf("NCCL reads the topology from %s", defaultTopology)
+	default:
+		f.Status, f.Found, f.Source = plan.Drift, "none", setting.Source()
+		f.Summary = fmt.Sprintf("nothing tells NCCL how near the %s and the %s of this virtual machine (%s) are to each other: its PCI tree is its hypervisor's invention",
+			count(len(gpus), "GPU"), count(len(nics), "RDMA NIC"), virtualization)
+		f.Why = "NCCL takes them for as far from each other as the tree shows, copies through host memory, and may pair GPUs with NICs of the other socket"
+		f.Fix = fmt.Sprintf("set %s in %s (block nccl) to the topology file of the cloud or the hypervisor for this kind of machine", topologyKey, sink.NCCLPath)
+	}
+	return f
+}
+
+// count is a number of things in words.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func numaPerSocket(allowed []int, facts node.Facts) plan.Finding {
 	const id, what = "platform.numa_nodes_per_socket", "how many NUMA nodes a socket has"
 	nodes, cpus := node.NUMANodes.Get(facts, ""), node.CPUs.Get(facts, "")
@@ -204,15 +273,19 @@ func numaPerSocket(allowed []int, facts node.Facts) plan.Finding {
 		return plan.Unread(id, what, nodes)
 	}
 	state, ok := cpus.Get()
-	if !ok {
-		return plan.Unread(id, what, cpus)
-	}
 	f := plan.Finding{ID: id, Target: "numa_nodes_per_socket", Source: nodes.Source(), Status: plan.OK, Want: alternatives(allowed)}
 	withCPUs := 0
 	for _, n := range list {
 		if n.CPUs != "" {
 			withCPUs++ // a node of memory alone belongs to a GPU or an expander
 		}
+	}
+	switch {
+	case !ok && withCPUs == 1 && slices.Contains(allowed, 1): // whatever the sockets
+		f.Found, f.Summary = "1", "all CPUs are on one NUMA node"
+		return f
+	case !ok:
+		return plan.Unread(id, what, cpus)
 	}
 	if state.Packages == 0 || withCPUs%state.Packages != 0 {
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("%s is unknown: %s over %s", what, counted(withCPUs, "NUMA node"), counted(state.Packages, "socket"))

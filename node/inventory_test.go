@@ -179,7 +179,7 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device: no driver is bound to it", false,
+				ethernet, false,
 			}},
 		},
 		{
@@ -188,7 +188,7 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device: no driver is bound to it", true,
+				ethernet, true,
 			}},
 		},
 		{
@@ -197,7 +197,7 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device although driver vfio-pci is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device although driver vfio-pci is bound to it", false,
+				ethernet, false,
 			}},
 		},
 		{
@@ -206,8 +206,18 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device although driver mlx5_core is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device although driver mlx5_core is bound to it", "? the NIC has no network device although driver mlx5_core is bound to it",
+				ethernet, noNetdev,
 			}},
+		},
+		{
+			"InfiniBand by its class: no driver, and a driver that shows neither device", node.Inventory{
+				PCI:     known([]node.PCIFunction{{Address: a, Vendor: "15b3", Device: "1021", Class: "020700"}, function(b, "020700")}),
+				Netdevs: known([]node.Netdev{}), RDMA: known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{
+				{a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)", infiniband, false},
+				{b, noNetdev, "? the NIC has no RDMA device (rdma-devices)", infiniband, noNetdev},
+			},
 		},
 		{
 			"the driver did not answer: the network device's type tells the link layer", node.Inventory{

@@ -42,6 +42,10 @@ var (
 	// directories) and /etc/environment, which win over /etc/nccl.conf.
 	NCCLUserFiles = Kind[[]confdir.File]{"nccl_user_files"}
 
+	// NCCLLog is what the logs of a job say that NCCL wrote; key is their path as NCCL_DEBUG_FILE has it, in which %h stands for the
+	// name of the host and %p for a process.
+	NCCLLog = Kind[NCCLLogState]{"nccl_log"}
+
 	// Unit is a systemd unit; key is its full name (slurmd.service).
 	Unit = Kind[UnitState]{"unit"}
 	// UnitFiles are a unit's fragment and its drop-ins in the order in which they
@@ -95,6 +99,8 @@ var (
 	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
 	// FabricManager is the fabric manager that is installed.
 	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
+	// IMEX is the service by which GPUs of a rack's nodes share memory, as it is installed.
+	IMEX = Kind[FabricManagerState]{"imex"}
 	// NVML is NVIDIA's management library, which answers the kinds below.
 	NVML = Kind[NVMLState]{"nvml"}
 	// GPUInfo is what the driver says of a GPU; key is its PCI address.
@@ -135,6 +141,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Path.name:             decode[PathState],
 	Mount.name:            decode[MountState],
 	NCCLUserFiles.name:    decode[[]confdir.File],
+	NCCLLog.name:          decode[NCCLLogState],
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],
@@ -158,6 +165,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 
 	NVIDIADriver.name:          decode[NVIDIADriverState],
 	FabricManager.name:         decode[FabricManagerState],
+	IMEX.name:                  decode[FabricManagerState],
 	NVML.name:                  decode[NVMLState],
 	GPUInfo.name:               decode[GPUState],
 	NVLinks.name:               decode[NVLinkState],
@@ -264,6 +272,8 @@ type BootConfig struct {
 	// Outdated: busbar's file of Defaults is younger than Generated, which was not made since
 	// that file was written last.
 	Outdated bool `json:"outdated,omitempty"`
+	// Entries are Boot Loader Specification entries, /boot/loader/entries/*.conf, of a node of which text was given.
+	Entries []confdir.File `json:"entries,omitempty"`
 	// UpdateGrub: the root has an update-grub program.
 	UpdateGrub bool `json:"update_grub,omitempty"`
 }

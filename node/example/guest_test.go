@@ -66,7 +66,7 @@ func vmGuest() *machine {
 		product: "NVIDIA H200", subsystem: "10de:18bf", bar1GiB: 256, generation: 5, virtualization: node.GPUPassthrough, links: 18, p2p: node.P2POK, nvlink: node.P2POK, fabric: registered,
 	})
 	m.fabricManager("")
-	m.absent(peerClient)
+	m.absent(peerClient, "/var/run/nvidia-topologyd/virtualTopology.xml")
 	m.rootFileSystem("ext4")
 	return m
 }

@@ -13,34 +13,50 @@ import (
 	"busbar/node"
 )
 
-// Where the fabric manager is, and where Debian and Ubuntu keep which packages are installed (dpkg(1)).
+// Where the fabric manager and IMEX are, and where Debian and Ubuntu keep which packages are installed (dpkg(1)).
 const (
 	fabricManagerProgram = "/usr/bin/nv-fabricmanager"
+	imexProgram          = "/usr/bin/nvidia-imex"
 	dpkgStatus           = "/var/lib/dpkg/status"
 )
 
 // fabricManagerWithout answers where the program is not installed, and where dpkg has installed it: its package has its version.
 // Otherwise only the program itself says it: the database of rpm is one of three formats, of which none is text.
 func fabricManagerWithout(f files, _ string) (node.Value[node.FabricManagerState], bool) {
-	source := node.Source{Path: fabricManagerProgram}
-	if _, err := f.stat(fabricManagerProgram); absent(err) {
+	v, decided := f.packaged(fabricManagerProgram, "the fabric manager", "nvidia-fabricmanager")
+	if decided || f.root != "" {
+		return v, true
+	}
+	return node.Value[node.FabricManagerState]{}, false
+}
+
+func (s *session) imex(string) node.Value[node.FabricManagerState] {
+	v, _ := s.packaged(imexProgram, "IMEX", "nvidia-imex")
+	return v
+}
+
+// packaged looks for a program of NVIDIA's and its package; decided: the program is not there, or its version is known, or
+// cannot be read.
+func (f files) packaged(program, words, name string) (v node.Value[node.FabricManagerState], decided bool) {
+	source := node.Source{Path: program}
+	if _, err := f.stat(program); absent(err) {
 		return node.Known(node.FabricManagerState{}, source), true
 	} else if err != nil {
-		return unknown[node.FabricManagerState](err, fabricManagerProgram), true
+		return unknown[node.FabricManagerState](err, program), true
 	}
 	text, err := f.readBytes(dpkgStatus, maxIndex)
 	state := node.FabricManagerState{Installed: true}
-	switch version := debianVersion(text, isFabricManager); {
-	case err != nil && !absent(err):
-		state.Version = unknown[string](err, dpkgStatus)
-	case version != "":
-		state.Version = node.Known(version, node.Source{Path: dpkgStatus})
-	case f.root != "":
-		state.Version = node.Unknown[string]("dpkg has installed no package of the fabric manager here, and the program is not run", node.Source{Path: dpkgStatus})
+	switch version := debianVersion(text, isPackage(name)); {
+	case absent(err):
+		state.Version = node.Unknown[string]("dpkg has no database here, and others are not read", node.Source{Path: dpkgStatus})
+	case err != nil:
+		state.Version, decided = unknown[string](err, dpkgStatus), true
+	case version == "":
+		state.Version = node.Unknown[string]("dpkg has installed no package of "+words, node.Source{Path: dpkgStatus})
 	default:
-		return node.Value[node.FabricManagerState]{}, false
+		state.Version, decided = node.Known(version, node.Source{Path: dpkgStatus}), true
 	}
-	return node.Known(state, source), true
+	return node.Known(state, source), decided
 }
 
 // managerVersion is what the program prints with --version (Fabric Manager User Guide, "Fabric Manager Startup Options"):
@@ -76,10 +92,12 @@ func (d drivers) fabricManager(string) node.Value[node.FabricManagerState] {
 	return node.Known(state, node.Source{Path: fabricManagerProgram})
 }
 
-// isFabricManager knows the names of the package: with the driver's branch up to 575, without it from 580 on.
-func isFabricManager(name string) bool {
-	branch, ok := strings.CutPrefix(name, "nvidia-fabricmanager")
-	return ok && (branch == "" || strings.Trim(branch, "-0123456789") == "")
+// isPackage knows the names of a package of NVIDIA's: with the driver's branch up to 575, without it from 580 on.
+func isPackage(name string) func(string) bool {
+	return func(installed string) bool {
+		branch, ok := strings.CutPrefix(installed, name)
+		return ok && (branch == "" || strings.Trim(branch, "-0123456789") == "")
+	}
 }
 
 // debianVersion is the version, without epoch and revision, of the first installed package whose name is asked for; empty

@@ -65,6 +65,7 @@ func TestOtherNodes(t *testing.T) {
 	}
 	gpu, nvswitch := function("0000:19:00.0", "10de", "2330", "030200"), function("0000:83:00.0", "10de", "22a3", "068000")
 	nic := function("0000:1a:00.0", "15b3", "1021", "020000")
+	ibNIC := function("0000:1a:00.0", "15b3", "1021", "020700")
 	spare := function("0000:01:00.0", "14e4", "165f", "020000")
 	a100, a100Switch, l40s := function("0000:07:00.0", "10de", "20b2", "030200"), function("0000:c4:00.0", "10de", "1af1", "068000"), function("0000:02:00.0", "10de", "26b9", "030200")
 	connectx6 := function(nic.Address, "15b3", "101b", "020000")
@@ -103,7 +104,8 @@ func TestOtherNodes(t *testing.T) {
 		{"virtual machine without GPU", known("kvm", nil, spare), "baseline"},
 		{"no GPU, NIC without driver", known("none", nil, nic), "baseline"},
 		{"RoCE with a spare NIC without driver", known("none", []node.Netdev{ethernet}, spare, gpu, nic, nvswitch), "hgx-h100-roce"},
-		{"H100 whose rail has no driver", known("none", []node.Netdev{front}, spare, gpu, nic, nvswitch), ""},
+		{"H100 whose rail has no driver", known("none", []node.Netdev{front}, spare, gpu, nic, nvswitch), "hgx-h100-roce"},
+		{"H100 whose InfiniBand rail has no driver", known("none", []node.Netdev{front}, spare, gpu, ibNIC, nvswitch), "hgx-h100-ib"},
 		{"nothing known", node.Inventory{}, ""},
 	} {
 		got, err := profiles.Choose(all, test.inv)
