@@ -117,6 +117,10 @@ var (
 	KernelLog = Kind[KernelLogState]{"kernel_log"}
 	// GPUUsers are the processes that use GPUs.
 	GPUUsers = Kind[GPUUsage]{"gpu_users"}
+	// RDMAUsers are the processes, and modules of the kernel, that have queue pairs.
+	RDMAUsers = Kind[RDMAUsage]{"rdma_users"}
+	// SlurmJobs are the numbers of the jobs that Slurm runs on this node, sorted as text.
+	SlurmJobs = Kind[[]string]{"slurm_jobs"}
 	// P2PMeasurement is what copies between all pairs of GPUs showed; key is the size of a copy in MiB. Nobody who only
 	// reads a node answers it: busbar verify --probe makes the copies.
 	P2PMeasurement = Kind[p2p.Result]{"p2p_measurement"}
@@ -169,6 +173,8 @@ var decoders = map[string]func(valueJSON) (any, error){
 	GPUFabric.name:             decode[GPUFabricState],
 	ConfidentialComputing.name: decode[ConfidentialComputingState],
 	GPUUsers.name:              decode[GPUUsage],
+	RDMAUsers.name:             decode[RDMAUsage],
+	SlurmJobs.name:             decode[[]string],
 	P2PMeasurement.name:        decode[p2p.Result],
 }
 

@@ -212,6 +212,10 @@ func answers() []node.Answer {
 		node.GPUUsers.Answer("", node.Known(node.GPUUsage{
 			Users: []node.GPUUser{{PID: 7, Name: "python3", GPUs: []string{"0000:1b:00.0"}}}, Unseen: known(2), Hidden: 3,
 		}, at("/proc"))),
+		node.RDMAUsers.Answer("", node.Known(node.RDMAUsage{
+			Users: []node.RDMAUser{{PID: 7, Name: "python3", Devices: []string{"mlx5_0"}}}, Unseen: []string{"mlx5_1"},
+		}, node.Source{Call: "RDMA_NLDEV_CMD_RES_QP_GET"})),
+		node.SlurmJobs.Answer("", node.Known([]string{"3385"}, at("/proc"))),
 		node.NCCLLog.Answer("/var/log/nccl.%h", node.Known(node.NCCLLogState{Files: []string{"/var/log/nccl.gpu-01"}, LeftOut: 1, Log: nccllog.Log{
 			Versions: []string{"2.28.9+cuda13.0"}, Lines: 9, Messages: 8, Damaged: 1, CutOff: "ended", PairsLeftOut: 2, NoHCA: true,
 			Communicators: []nccllog.Communicator{{ID: "0x1", Size: 2, Nodes: 1}}, Ranks: []nccllog.Rank{{Comm: "0x1", Rank: 1, Host: "gpu-01", PID: 7, GPU: "0000:1b:00.0", CUDADevice: 1, Complete: true}},

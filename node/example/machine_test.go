@@ -88,6 +88,8 @@ func (m *machine) facts() node.Facts {
 	answer(m, node.IOMMU, "", node.Known(m.iommuState(), at("/sys/class/iommu")))
 	answer(m, node.CommandLine, "", node.Known(m.commandLine, at("/proc/cmdline")))
 	m.host()
+	answer(m, node.RDMAUsers, "", node.Known(node.RDMAUsage{}, node.Source{Call: "RDMA_NLDEV_CMD_RES_QP_GET"}))
+	answer(m, node.SlurmJobs, "", node.Known([]string{}, at("/proc")))
 	answer(m, node.GPUUsers, "", node.Known(node.GPUUsage{Unseen: node.Known(0, at("/sys/module/nvidia_uvm/refcnt"))}, at("/proc")))
 	if m.virtualization == node.Known("none", m.virtualization.Source()) {
 		m.pcie()

@@ -2,7 +2,13 @@ package live
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"path"
+	"regexp"
 	"strings"
+	"time"
 
 	"busbar/node"
 )
@@ -14,35 +20,76 @@ const (
 	dpkgStatus           = "/var/lib/dpkg/status"
 )
 
-func (s *session) fabricManager(string) node.Value[node.FabricManagerState] {
-	return s.packaged(fabricManagerProgram, "the fabric manager", "nvidia-fabricmanager")
+// fabricManagerWithout answers where the program is not installed, and where dpkg has installed it: its package has its version.
+// Otherwise only the program itself says it: the database of rpm is one of three formats, of which none is text.
+func fabricManagerWithout(f files, _ string) (node.Value[node.FabricManagerState], bool) {
+	v, decided := f.packaged(fabricManagerProgram, "the fabric manager", "nvidia-fabricmanager")
+	if decided || f.root != "" {
+		return v, true
+	}
+	return node.Value[node.FabricManagerState]{}, false
 }
 
 func (s *session) imex(string) node.Value[node.FabricManagerState] {
-	return s.packaged(imexProgram, "IMEX", "nvidia-imex")
+	v, _ := s.packaged(imexProgram, "IMEX", "nvidia-imex")
+	return v
 }
 
-// packaged looks for a program of NVIDIA's and its package.
-func (s *session) packaged(program, words, name string) node.Value[node.FabricManagerState] {
+// packaged looks for a program of NVIDIA's and its package; decided: the program is not there, or its version is known, or
+// cannot be read.
+func (f files) packaged(program, words, name string) (v node.Value[node.FabricManagerState], decided bool) {
 	source := node.Source{Path: program}
-	if _, err := s.stat(program); absent(err) {
-		return node.Known(node.FabricManagerState{}, source)
+	if _, err := f.stat(program); absent(err) {
+		return node.Known(node.FabricManagerState{}, source), true
 	} else if err != nil {
-		return unknown[node.FabricManagerState](err, program)
+		return unknown[node.FabricManagerState](err, program), true
 	}
-	text, err := s.readBytes(dpkgStatus, maxIndex)
+	text, err := f.readBytes(dpkgStatus, maxIndex)
 	state := node.FabricManagerState{Installed: true}
 	switch version := debianVersion(text, isPackage(name)); {
 	case absent(err):
 		state.Version = node.Unknown[string]("dpkg has no database here, and others are not read", node.Source{Path: dpkgStatus})
 	case err != nil:
-		state.Version = unknown[string](err, dpkgStatus)
+		state.Version, decided = unknown[string](err, dpkgStatus), true
 	case version == "":
 		state.Version = node.Unknown[string]("dpkg has installed no package of "+words, node.Source{Path: dpkgStatus})
 	default:
-		state.Version = node.Known(version, node.Source{Path: dpkgStatus})
+		state.Version, decided = node.Known(version, node.Source{Path: dpkgStatus}), true
 	}
-	return node.Known(state, source)
+	return node.Known(state, source), decided
+}
+
+// managerVersion is what the program prints with --version (Fabric Manager User Guide, "Fabric Manager Startup Options"):
+// "Fabric Manager version is : 580.95.05".
+var managerVersion = regexp.MustCompile(`(?m)^\s*Fabric Manager version is\s*:\s*([0-9]+(?:\.[0-9]+)+)\s*$`)
+
+// managerPatience is how long the program may take to say its version.
+const managerPatience = 3 * time.Second
+
+// fabricManager asks the program, which says its version and ends.
+func (d drivers) fabricManager(string) node.Value[node.FabricManagerState] {
+	source := node.Source{Call: "nv-fabricmanager --version"}
+	state := node.FabricManagerState{Installed: true}
+	name, file := d.program([]string{path.Base(fabricManagerProgram)})
+	if file == "" {
+		state.Version = node.Unknown[string]("the program cannot be run", source)
+		return node.Known(state, node.Source{Path: fabricManagerProgram})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), managerPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, file, "--version")
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + strings.Join(programDirs(), ":")}
+	cmd.WaitDelay = time.Second
+	output, err := cmd.CombinedOutput()
+	switch m := managerVersion.FindSubmatch(output); {
+	case m != nil:
+		state.Version = node.Known(string(m[1]), source)
+	case err != nil:
+		state.Version = node.Unknown[string](fmt.Sprintf("%s: %s", name, err), source)
+	default:
+		state.Version = node.Unknown[string](fmt.Sprintf("%s says no version: %.80q", name, output), source)
+	}
+	return node.Known(state, node.Source{Path: fabricManagerProgram})
 }
 
 // isPackage knows the names of a package of NVIDIA's: with the driver's branch up to 575, without it from 580 on.

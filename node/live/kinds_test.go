@@ -26,7 +26,7 @@ var every = []node.Query{
 	node.Link.Query(rail), node.LinkManagement.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail), node.NVConfig.Query(rail),
 	node.NUMANodes.Query(""), node.CPUs.Query(""), node.KernelConfig.Query("CONFIG_PCI_P2PDMA"), node.KernelLog.Query(""),
 	node.NVIDIADriver.Query(""), node.FabricManager.Query(""), node.IMEX.Query(""), node.NVML.Query(""), node.GPUInfo.Query("0000:1b:00.0"), node.NVLinks.Query("0000:1b:00.0"), node.P2P.Query(""),
-	node.GPUFabric.Query("0000:1b:00.0"), node.ConfidentialComputing.Query(""), node.GPUUsers.Query(""), node.P2PMeasurement.Query("512"),
+	node.GPUFabric.Query("0000:1b:00.0"), node.ConfidentialComputing.Query(""), node.GPUUsers.Query(""), node.RDMAUsers.Query(""), node.SlurmJobs.Query(""), node.P2PMeasurement.Query("512"),
 }
 
 // Every kind is read, and its answer has the kind's type: it can be recorded and is found again.

@@ -215,7 +215,7 @@ func kindReaders() map[string]kindReader {
 		node.RoCE.Name():                  readsByChild(node.RoCE, nicWithout[node.RoCEState]),
 		node.NVConfig.Name():              readsByChild(node.NVConfig, nvConfigWithout),
 		node.NVIDIADriver.Name():          reads(byFile, node.NVIDIADriver, (*session).nvidiaDriver),
-		node.FabricManager.Name():         reads(byFile, node.FabricManager, (*session).fabricManager),
+		node.FabricManager.Name():         readsByChild(node.FabricManager, fabricManagerWithout),
 		node.IMEX.Name():                  reads(byFile, node.IMEX, (*session).imex),
 		node.NVML.Name():                  readsByChild(node.NVML, nvidiaWithout[node.NVMLState]),
 		node.GPUInfo.Name():               readsByChild(node.GPUInfo, gpuWithout[node.GPUState]),
@@ -224,6 +224,8 @@ func kindReaders() map[string]kindReader {
 		node.GPUFabric.Name():             readsByChild(node.GPUFabric, gpuWithout[node.GPUFabricState]),
 		node.ConfidentialComputing.Name(): readsByChild(node.ConfidentialComputing, nvidiaWithout[node.ConfidentialComputingState]),
 		node.GPUUsers.Name():              reads(byFile, node.GPUUsers, (*session).gpuUsers),
+		node.RDMAUsers.Name():             readsByChild(node.RDMAUsers, rdmaUsersWithout),
+		node.SlurmJobs.Name():             reads(byFile, node.SlurmJobs, (*session).slurmJobs),
 		node.P2PMeasurement.Name():        reads(byFile, node.P2PMeasurement, (*session).unmeasured),
 	}
 }

@@ -67,6 +67,8 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.GPUFabric.Name():             unknownOf(node.GPUFabric),
 	node.ConfidentialComputing.Name(): unknownOf(node.ConfidentialComputing),
 	node.GPUUsers.Name():              unknownOf(node.GPUUsers),
+	node.RDMAUsers.Name():             unknownOf(node.RDMAUsers),
+	node.SlurmJobs.Name():             unknownOf(node.SlurmJobs),
 }
 
 // forget makes the answer to q unknown.
