@@ -7,6 +7,7 @@ import "busbar/plan"
 // All returns every check, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
+		BootArgs{},
 		DeviceNodes{},
 		Driver{},
 		Fabric{},
@@ -18,6 +19,7 @@ func All() []plan.Type {
 		KernelLog{},
 		Lossless{},
 		Memlock{},
+		ModuleFiles{},
 		MTU{},
 		NCCLTransport{},
 		NICNVConfig{},
@@ -27,6 +29,7 @@ func All() []plan.Type {
 		Platform{},
 		Rails{},
 		RDMAPort{},
+		UnitFiles{},
 	}
 }
 

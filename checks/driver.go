@@ -91,7 +91,7 @@ type companion struct {
 // (NVIDIA's IMEX guide, "Other NVIDIA software packages").
 func companions(inv node.Inventory) []companion {
 	manager := companion{id: "driver.fabric_manager", name: "the fabric manager", pkg: "nvidia-fabricmanager", kind: node.FabricManager}
-	if !hasNVSwitch(inv) {
+	if !hasNVSwitch(inv) && !mayHaveNVSwitch(inv) {
 		manager.needless = "the node has no NVSwitch that would need it"
 	}
 	if hasGPUs(inv, node.NVLinkRack) {
@@ -148,7 +148,7 @@ func bound(gpus []node.GPU, inv node.Inventory) []plan.Finding {
 		function, _ := inv.PCIFunction(g.Address)
 		f := plan.Finding{ID: "driver.bound", Target: g.Address, Want: "nvidia", Found: function.Driver, Source: inv.PCI.Source()}
 		switch {
-		case function.Driver == "nvidia":
+		case function.Driver == "nvidia", function.Driver == "" && inv.FromText():
 			continue
 		case function.IsVFIO():
 			f.Status = plan.Skipped

@@ -180,6 +180,12 @@ func fabricManager(facts node.Facts, early bool) plan.Finding {
 	active, known := unit.Active.Get()
 	f := plan.Finding{ID: id, Target: fabricManagerUnit, Status: plan.OK, Source: v.Source(), Found: active}
 	switch needed := hasNVSwitch(facts.Inventory); {
+	case mayHaveNVSwitch(facts.Inventory):
+		f.Status, f.Found = plan.Undetermined, ""
+		f.Summary = "whether the fabric manager is needed is unknown: nobody said whether the node has NVSwitches (lspci -nn says it)"
+		if active == "failed" {
+			f.Summary += "; it has failed"
+		}
 	case !needed && (!ok || !known || active != "failed"):
 		f.Want, f.Summary = "not needed", "the fabric manager is not needed: the node has no NVSwitch to route"
 		switch {

@@ -29,9 +29,12 @@ type port struct {
 // name is how findings call the port: by its RDMA port and its address.
 func (p port) name() string {
 	if key, ok := p.key.Get(); ok {
+		if device, _, _ := strings.Cut(key, "/"); device == p.String() { // of text that tells no address
+			return key
+		}
 		return fmt.Sprintf("%s (%s)", key, p)
 	}
-	return "NIC " + p.String()
+	return node.Called("NIC", p.String())
 }
 
 // netdev is the name of the port's network device, or words for it.
@@ -161,10 +164,17 @@ func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
 		return why != ""
 	})
 	if none {
-		a.Findings = append(a.Findings, plan.Finding{
+		f := plan.Finding{
 			ID: id, Target: "nics", Status: plan.Drift, Want: "1 or more NICs", Found: "none", Source: all.Source(), Summary: "there is no NIC to judge" + elsewhere(facts.Inventory),
 			Fix: "say in nics which NICs are meant, where none is at PXB or nearer to a GPU (busbar topo shows how near each is)",
-		})
+		}
+		if facts.Inventory.FromText() {
+			_, nearest, _ := strings.Cut(elsewhere(facts.Inventory), "protected ")
+			f.Summary = "no NIC is near a GPU (PXB or nearer): " + nearest
+			f.Why = "what a GPU sends to a NIC beyond its PCIe switch crosses the CPU, and NCCL copies it through host memory (NCCL_NET_GDR_LEVEL is PXB by default)"
+			f.Fix = "in a virtual machine, whose PCI tree is flat, give NCCL the host's topology (NCCL_TOPO_FILE); on bare metal look for cards in other slots than the vendor means"
+		}
+		a.Findings = append(a.Findings, f)
 	}
 	return ports, a
 }

@@ -1,9 +1,11 @@
 package checks_test
 
 import (
+	"strings"
 	"testing"
 
 	"busbar/checks"
+	"busbar/internal/confdir"
 	"busbar/node"
 	"busbar/plan/plantest"
 )
@@ -150,6 +152,21 @@ func TestPlatform(t *testing.T) {
 				drift platform.shm /dev/shm (/proc/self/mountinfo)
 			`,
 		},
+		logind("logind's files say nothing", nil, "drift platform.remove_ipc RemoveIPC (/etc/systemd)", "removes what users leave"),
+		logind("built with yes", map[string]string{"/etc/systemd/logind.conf": "[Login]\n#RemoveIPC=yes\n"}, "drift platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf)", "RemoveIPC=no below [Login]"),
+		logind("built with no", map[string]string{"/usr/lib/systemd/logind.conf": "[Login]\n#RemoveIPC=no\n"}, "ok platform.remove_ipc RemoveIPC (/usr/lib/systemd/logind.conf)", "keeps what users leave"),
+		logind("set", map[string]string{"/etc/systemd/logind.conf": "[Login]\n#RemoveIPC=yes\nRemoveIPC=off\n"}, "ok platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf:3)", ""),
+		logind("a fragment wins", map[string]string{"/etc/systemd/logind.conf": "[Login]\nRemoveIPC=no\n", "/usr/lib/systemd/logind.conf.d/10.conf": "[Login]\nRemoveIPC=yes\n"}, "drift platform.remove_ipc RemoveIPC (/usr/lib/systemd/logind.conf.d/10.conf:2)", ""),
+		logind("another logind.conf is hidden", map[string]string{"/etc/systemd/logind.conf": "[Login]\nRemoveIPC=no\n", "/usr/lib/systemd/logind.conf": "[Login]\nRemoveIPC=yes\n"}, "ok platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf:2)", ""),
+		{
+			Name: "logind's files are unreadable", Blocks: one("remove_ipc = false"), Says: []string{"is unknown: permission denied"},
+			Facts: plantest.Node(node.LogindConfFiles.Answer("", node.Known([]confdir.File{{Path: "/etc/systemd/logind.conf", Reason: "permission denied"}}, node.Source{}))),
+			Want:  "unknown platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf)", After: "unknown platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf)",
+		},
+		{
+			Name: "logind is not recorded", Blocks: one("remove_ipc = false"), Facts: plantest.Node(), Want: "unknown platform.remove_ipc  ()", After: "unknown platform.remove_ipc  ()",
+		},
+		{Name: "logind may", Blocks: one("remove_ipc = true"), Facts: plantest.Node(plantest.Files(node.LogindConfFiles, nil)), Want: "ok platform.remove_ipc RemoveIPC (/etc)"},
 		{
 			Name: "a root directory", Blocks: all, Facts: host().WithInventory(root),
 			Want: `
@@ -157,6 +174,22 @@ func TestPlatform(t *testing.T) {
 			`,
 		},
 	})
+}
+
+// logind is a node with these files of systemd-logind, which must not remove anything.
+func logind(name string, files map[string]string, want, says string) plantest.Case {
+	list := []confdir.File{}
+	for p, text := range files {
+		list = append(list, confdir.File{Path: p, Text: text})
+	}
+	c := plantest.Case{
+		Name: name, Blocks: "check \"platform\" \"host\" { remove_ipc = false }", Want: want, Says: []string{says},
+		Facts: plantest.Node(node.LogindConfFiles.Answer("", node.Known(list, node.Source{Path: "/etc/systemd"}))),
+	}
+	if strings.HasPrefix(want, "drift") {
+		c.After = want
+	}
+	return c
 }
 
 // TestNUMAKnown: what follows where firmware does not say a NUMA node.

@@ -53,6 +53,30 @@ type Inventory struct {
 	Marker Value[Marker] `json:"marker,omitzero"`
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
+	// Given are the facts that text about a node gave, KIND and KIND:KEY, and what of the inventory it gave (gpus, nics,
+	// rdma, rdma_whole, netdevs, netdevs_whole, pci_tree, ...); sorted. It is unknown of a node that was read itself.
+	Given Value[[]string] `json:"given,omitzero"`
+	// Partial is why PCI, Netdevs and RDMA may lack what the node has; empty where they are whole.
+	Partial string `json:"partial,omitempty"`
+	// Told are relations of functions as a tool printed them (nvidia-smi topo -m). They hold where the PCI tree says nothing.
+	Told []ToldRelation `json:"told,omitempty"`
+}
+
+// FromText reports that the inventory is of a node that nobody read, of which text was given.
+func (inv Inventory) FromText() bool { return inv.Given.IsKnown() }
+
+// Whole reports that a list of the inventory, rdma or netdevs, has all that the node has: of a node that was read it has, of text
+// when that was a list of all.
+func (inv Inventory) Whole(list string) bool {
+	given, text := inv.Given.Get()
+	return !text || slices.Contains(given, list+"_whole")
+}
+
+// ToldRelation is how far two functions are from each other, in both directions.
+type ToldRelation struct {
+	Between [2]string `json:"between"`
+	// Relation is the word of nvidia-smi topo -m: PIX, PXB, PHB, NODE, SYS.
+	Relation string `json:"relation"`
 }
 
 // IsEmpty reports that nothing is in the inventory, not even a reason for which something is unknown.
@@ -123,6 +147,9 @@ func (p PCIFunction) IsNVSwitch() bool {
 // IsVFIO reports a function that was handed to a guest or to a user's program: vfio-pci, mlx5_vfio_pci,
 // nvgrace-gpu-vfio-pci and other drivers of VFIO.
 func (p PCIFunction) IsVFIO() bool { return strings.Contains(p.Driver, "vfio") }
+
+// IsPort reports a PCI-to-PCI bridge (0604), as which the ports of PCIe switches and of processors show.
+func (p PCIFunction) IsPort() bool { return strings.HasPrefix(p.Class, "0604") }
 
 // IsNIC reports an Ethernet (0200) or InfiniBand (0207) controller.
 func (p PCIFunction) IsNIC() bool {
@@ -239,6 +266,15 @@ type GPU struct {
 	NUMANode int
 }
 
+// Called is how sentences call a device of a kind, GPU or NIC: "GPU 0000:1b:00.0". What text names without an address has
+// the kind in its name already: GPU3, NIC0.
+func Called(kind, device string) string {
+	if strings.HasPrefix(device, kind) {
+		return device
+	}
+	return kind + " " + device
+}
+
 // GPUs lists the NVIDIA GPUs by address; unknown when the PCI bus is.
 func (inv Inventory) GPUs() Value[[]GPU] {
 	functions, ok := inv.PCI.Get()
@@ -266,6 +302,9 @@ func (inv Inventory) NVSwitches() Value[bool] {
 		return Known(true, inv.PCI.Source())
 	}
 	if !inv.hasFifthNVLinks() {
+		if inv.Partial != "" {
+			return Unknown[bool](inv.Partial, inv.PCI.Source())
+		}
 		return Known(false, inv.PCI.Source())
 	}
 	hypervisor, ok := inv.Virtualization.Get()
@@ -346,6 +385,8 @@ func (inv Inventory) Unbound(address string) string {
 		slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.PCI == address }),
 		slices.ContainsFunc(devices, func(d RDMADevice) bool { return d.PCI == address }):
 		return ""
+	case f.Driver == "" && inv.FromText():
+		return "" // nobody said
 	case f.Driver == "":
 		return "no driver is bound to it"
 	case f.IsVFIO():
@@ -425,6 +466,9 @@ func (inv Inventory) nicNetdev(p PCIFunction, port int) Value[string] {
 			return Known(d.Name, Source{Path: "/sys/class/net/" + d.Name})
 		}
 	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which network device the NIC has", Source{})
+	}
 	reason := "the NIC has no network device: no driver is bound to it"
 	if p.Driver != "" {
 		reason = "the NIC has no network device although driver " + p.Driver + " is bound to it"
@@ -457,6 +501,9 @@ func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (rdm
 				return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
 			}
 		}
+	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which RDMA device the NIC has", Source{}), linkLayer
 	}
 	if !hasNetdev && inv.Netdevs.IsKnown() {
 		linkLayer = p.linkLayer()

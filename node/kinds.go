@@ -55,6 +55,8 @@ var (
 	OwnedDropIns = Kind[[]confdir.File]{"owned_drop_ins"}
 	// SystemConfFiles are systemd's system.conf and the system.conf.d fragments, unordered.
 	SystemConfFiles = Kind[[]confdir.File]{"system_conf_files"}
+	// LogindConfFiles are systemd-logind's logind.conf and the logind.conf.d fragments, unordered.
+	LogindConfFiles = Kind[[]confdir.File]{"logind_conf_files"}
 	// LimitsFiles are /etc/security/limits.conf and limits.d/*.conf, unordered.
 	LimitsFiles = Kind[[]confdir.File]{"limits_files"}
 	// ProcLimits are the resource limits of a unit's main process; key is the
@@ -139,6 +141,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],
+	LogindConfFiles.name:  decode[[]confdir.File],
 	OwnedDropIns.name:     decode[[]confdir.File],
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
@@ -263,6 +266,8 @@ type BootConfig struct {
 	// Outdated: busbar's file of Defaults is younger than Generated, which was not made since
 	// that file was written last.
 	Outdated bool `json:"outdated,omitempty"`
+	// Entries are Boot Loader Specification entries, /boot/loader/entries/*.conf, of a node of which text was given.
+	Entries []confdir.File `json:"entries,omitempty"`
 	// UpdateGrub: the root has an update-grub program.
 	UpdateGrub bool `json:"update_grub,omitempty"`
 }

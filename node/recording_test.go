@@ -100,7 +100,7 @@ func answers() []node.Answer {
 	return []node.Answer{
 		sysctl("kernel.numa_balancing", "0"),
 		node.SysctlFiles.Answer("", files), node.ModulesLoadFiles.Answer("", files), node.ModprobeFiles.Answer("", files),
-		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files),
+		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files), node.LogindConfFiles.Answer("", files),
 		node.LimitsFiles.Answer("", files), node.UnitFiles.Answer("slurmd.service", files),
 		node.Module.Answer("mlx5_ib", node.Known(node.ModuleState{
 			Loaded: true, RefCount: 2, Holders: []string{"ib_ipoib"}, Parameters: map[string]string{"a": "1", "b": ""},

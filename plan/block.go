@@ -66,6 +66,8 @@ type Withheld struct {
 	// selector.rails, node.rails, selector.rails[*].address. Two lists with a name in common have
 	// elements in common on every node on which both have any.
 	Sets []string
+	// Expect is how many elements a list has wherever it is known; 0 where nothing says it.
+	Expect int
 }
 
 // Waiver accepts a block's findings for a while. It is about the verdict alone, which does not

@@ -65,6 +65,7 @@ var nodeAttributes = sync.OnceValue(func() []NodeAttribute {
 		{"gpus[*].pci_id", cty.String, "Its PCI id, vvvv:dddd.", false},
 		{"gpus[*].numa", cty.Number, "Its NUMA node; unknown where firmware does not say.", false},
 	}
+	all = append(all, NodeAttribute{"given", cty.List(cty.String), "What text about a node gave (busbar diagnose): kinds of facts, KIND and KIND:KEY, and gpus, nics, rdma, netdevs, pci_tree. Unknown of a node that was read itself.", false})
 	nic := nicAttributes()
 	for _, a := range nic {
 		a.Path = "nics[*]." + a.Path
@@ -141,6 +142,7 @@ func nodeValue(inv node.Inventory) cty.Value {
 	t := nodeTypes()
 	return cty.ObjectVal(map[string]cty.Value{
 		"arch":           liftString(inv.Arch),
+		"given":          lift(inv.Given, cty.List(cty.String), stringList),
 		"kernel":         liftString(inv.Kernel),
 		"virtualization": liftString(inv.Virtualization),
 		"virtual": lift(inv.Virtualization, cty.Bool, func(s string) cty.Value {

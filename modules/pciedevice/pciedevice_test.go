@@ -154,11 +154,9 @@ func TestFunctions(t *testing.T) {
 			`,
 		},
 		{
-			Name: "on a root bus", Blocks: ordered("true", "0000:15:01.0"), Facts: host("1022:1a01", registers("0000:15:01.0", 512, 256, false)),
-			Want: `
-				!drift pcie_device.relaxed_ordering 0000:15:01.0 (/sys/bus/pci/devices/0000:15:01.0/config)
-				step set-relaxed-ordering:0000:15:01.0
-			`,
+			Name: "a port", Blocks: ordered("true", "0000:15:01.0"), Facts: host("1022:1a01", registers("0000:15:01.0", 512, 256, false)), Says: []string{"0000:15:01.0 (1022:1a01) is a port", "name the devices below it"},
+			Want:  "unsupported pcie_device.function 0000:15:01.0 (/sys/bus/pci/devices)",
+			After: "unsupported pcie_device.function 0000:15:01.0 (/sys/bus/pci/devices)",
 		},
 		{
 			Name: "lockdown", Blocks: reads(first), Facts: host(sapphire, lockdown), Says: []string{"the kernel is locked down (integrity)"},

@@ -197,6 +197,7 @@ func kindReaders() map[string]kindReader {
 		node.UnitFiles.Name():             reads(byFile, node.UnitFiles, (*session).unitFiles),
 		node.OwnedDropIns.Name():          reads(byFile, node.OwnedDropIns, (*session).ownedDropIns),
 		node.SystemConfFiles.Name():       reads(byFile, node.SystemConfFiles, (*session).systemConfFiles),
+		node.LogindConfFiles.Name():       reads(byFile, node.LogindConfFiles, (*session).logindConfFiles),
 		node.LimitsFiles.Name():           reads(byFile, node.LimitsFiles, (*session).limitsFiles),
 		node.Unit.Name():                  reads(byManager, node.Unit, (*session).unit),
 		node.ProcLimits.Name():            reads(byManager, node.ProcLimits, (*session).procLimits),

@@ -11,3 +11,12 @@ profile {
 locals {
   rail_ids = ["15b3:1019", "15b3:101b", "15b3:101d", "15b3:1021"]
 }
+
+# PCIe of generation 4, and rails of 100 or 200.
+variable "pcie_speed" {
+  default = 16
+}
+
+variable "rail_rate" {
+  default = 100
+}

@@ -11,9 +11,10 @@ check "driver" "all" {
   open = true
 }
 
-# The ConnectX-7 that leads to the NVSwitches is wired for less than it could, and is no NIC.
-check "pcie_link" "gpus_and_nics" {
-  devices = concat(node.gpus[*].address, node.rails[*].address)
+# The ConnectX-7 that leads to the NVSwitches looks like one of them, and may be wired for less than it
+# could.
+check "pcie_link" "other_nics" {
+  drop = true
 }
 
 # What the subnet manager of the NVSwitches talks through. Without it the fabric manager finds

@@ -28,18 +28,6 @@ locals {
   rails    = [for n in node.rails : n if contains(local.rail_ids, n.pci_id)]
 }
 
-# Which NICs are rails is judged apart from how they are: when one is lost, the others are set and
-# judged all the same.
-selector "rails" {
-  nics   = local.rails
-  expect = var.rails
-}
-
-# One that is not near its GPU, of another model or in a worse slot, or that NCCL_IB_HCA leaves out.
-check "rails" "all" {
-  nics = local.rails
-}
-
 # A fabric that drops one packet of RoCE has everything behind it sent again. Rails whose GPU is
 # off the bus are none (check.gpus.all), and those of an MTU that the switches do not have are
 # worse than small ones: set yours in node.hcl.
@@ -59,10 +47,11 @@ nccl {
   }
 }
 
-# A rail that is down, or slower than the others, slows all of them.
+# A rail that is down, or slower than it can be, slows all of them.
 check "rdma_port" "rails" {
   nics       = local.rails
   link_layer = "Ethernet"
+  rate       = var.rail_rate
 }
 
 # NCCL looks for a RoCE v2 GID with the rail's address. A link-local one is not routed, and a pinned
