@@ -153,7 +153,7 @@ func TestCapturedInfiniBand(t *testing.T) {
 			return s.reader().Read(t.Context(), inv, queries)
 		},
 		ok: map[string]int{
-			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 1, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "platform.numa_known": 1,
+			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 8, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "platform.numa_known": 1,
 		},
 		untold: map[string]string{
 			"infiniband.lid": "the capture has no lid", "infiniband.subnet_manager": "the capture has no sm_lid",
@@ -214,8 +214,8 @@ func TestCapturedLspci(t *testing.T) {
 	captured{
 		inv: inv, profile: "hgx-h100-roce", read: func([]node.Query) node.Facts { return facts },
 		ok: map[string]int{
-			"gpus.count": 1, "pcie_acs.redirect": 34, "pcie_device.max_read_request": 12, "pcie_link.link": 19, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "rails.slot": 1, "platform.numa_known": 1,
-			"rdma_port.state": 8, "rdma_port.link_layer": 8, "rdma_port.rate": 1,
+			"gpus.count": 1, "pcie_acs.redirect": 34, "pcie_device.max_read_request": 12, "pcie_link.link": 22, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "rails.slot": 1, "platform.numa_known": 1,
+			"rdma_port.state": 8, "rdma_port.link_layer": 8, "rdma_port.rate": 8,
 		},
 	}.judge(t)
 

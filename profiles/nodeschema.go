@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -137,6 +138,14 @@ func lift[T any](v node.Value[T], t cty.Type, known func(T) cty.Value) cty.Value
 
 func liftString(v node.Value[string]) cty.Value { return lift(v, cty.String, cty.StringVal) }
 
+// few is v, unknown where it has more elements than an attribute can have: no node has so many.
+func few[T any](v node.Value[[]T], what string) node.Value[[]T] {
+	if list, _ := v.Get(); len(list) > maxInstances {
+		return node.Unknown[[]T](fmt.Sprintf("the node has %d %s, and a profile takes %d", len(list), what, maxInstances), v.Source())
+	}
+	return v
+}
+
 // nodeValue is node for an inventory; it conforms to NodeSchema.
 func nodeValue(inv node.Inventory) cty.Value {
 	t := nodeTypes()
@@ -171,16 +180,16 @@ func nodeValue(inv node.Inventory) cty.Value {
 			return stringList(slices.Compact(ids))
 		}),
 		"nvswitch": lift(inv.NVSwitches(), cty.Bool, cty.BoolVal),
-		"gpus": lift(inv.GPUs(), cty.List(t.gpu), func(gpus []node.GPU) cty.Value {
+		"gpus": lift(few(inv.GPUs(), "GPUs"), cty.List(t.gpu), func(gpus []node.GPU) cty.Value {
 			return listOf(t.gpu, gpus, func(g node.GPU) cty.Value {
 				return cty.ObjectVal(map[string]cty.Value{
 					"address": cty.StringVal(g.Address), "pci_id": cty.StringVal(g.PCIID), "numa": numaValue(g.NUMANode),
 				})
 			})
 		}),
-		"nics":      lift(inv.NICs(), cty.List(t.nic), nicList(inv)),
-		"rails":     lift(inv.Rails(), cty.List(t.nic), nicList(inv)),
-		"gpu_paths": lift(inv.GPUPaths(), cty.List(cty.String), stringList),
+		"nics":      lift(few(inv.NICs(), "NIC ports"), cty.List(t.nic), nicList(inv)),
+		"rails":     lift(few(inv.Rails(), "rails"), cty.List(t.nic), nicList(inv)),
+		"gpu_paths": lift(few(inv.GPUPaths(), "ports between GPUs"), cty.List(cty.String), stringList),
 	})
 }
 

@@ -4,15 +4,7 @@
 profile {
   description = "HGX A100, eight GPUs, InfiniBand rails"
   extends     = ["hgx-ib"]
+  variables   = { rail_rate = 200, pcie_speed = 16 }
   match = (anytrue([for id in ["10de:20b0", "10de:20b2"] : contains(node.pci_ids, id)]) && node.nvswitch && !node.virtual
   && anytrue([for n in node.nics : n.link_layer == "InfiniBand" if n.near_gpu && contains(["15b3:1019", "15b3:101b", "15b3:101d", "15b3:1021"], n.pci_id)]))
-}
-
-# PCIe of generation 4, and rails of 100 or 200.
-variable "pcie_speed" {
-  default = 16
-}
-
-variable "rail_rate" {
-  default = 100
 }

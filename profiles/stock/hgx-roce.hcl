@@ -28,6 +28,18 @@ locals {
   rails    = [for n in node.rails : n if contains(local.rail_ids, n.pci_id)]
 }
 
+# Which NICs are rails is judged apart from how they are: when one is lost, the others are set and
+# judged all the same.
+selector "rails" {
+  nics   = local.rails
+  expect = var.rails
+}
+
+# One that is not near its GPU, of another model or in a worse slot, or that NCCL_IB_HCA leaves out.
+check "rails" "all" {
+  nics = local.rails
+}
+
 # A fabric that drops one packet of RoCE has everything behind it sent again. Rails whose GPU is
 # off the bus are none (check.gpus.all), and those of an MTU that the switches do not have are
 # worse than small ones: set yours in node.hcl.
