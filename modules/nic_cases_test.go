@@ -18,10 +18,11 @@ import (
 	"busbar/plan/plantest"
 	"busbar/plan/sink"
 	"busbar/profiles"
+	"busbar/proofs"
 )
 
 // types are all block types.
-func types() []plan.Type { return slices.Concat(modules.All(), checks.All()) }
+func types() []plan.Type { return slices.Concat(modules.All(), checks.All(), proofs.All()) }
 
 // The lossless class of the cases: priority 3, DSCP 26.
 const class = "lossless = { priority = 3, dscp = 26, cnp_priority = 6, cnp_dscp = 48 }"
