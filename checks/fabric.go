@@ -148,6 +148,9 @@ func (c fabricConfig) registered(g node.GPU, state node.GPUFabricState, early bo
 	default:
 		f.Found += ", " + state.Status
 		f.Summary = name(g) + " is registered with its fabric"
+		if inCluster(state) {
+			f.Summary += fmt.Sprintf(", clique %d of cluster %s", state.Clique, state.ClusterUUID)
+		}
 	}
 	return f
 }
@@ -185,7 +188,10 @@ func fabricManager(facts node.Facts, early bool) plan.Finding {
 		}
 	case !needed && (!ok || !known || active != "failed"):
 		f.Want, f.Summary = "not needed", "the fabric manager is not needed: the node has no NVSwitch to route"
-		if virtualMachine(facts.Inventory) {
+		switch {
+		case hasGPUs(facts.Inventory, node.NVLinkRack) && active != "active":
+			f.Summary = "the fabric manager is not needed: NVSwitches that its GPUs may have are in other trays, which route them"
+		case virtualMachine(facts.Inventory):
 			f.Summary = "the fabric manager is not needed: NVSwitches that this virtual machine does not see are routed by its host, or by a virtual machine for that"
 		}
 	case !needed:

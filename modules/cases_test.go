@@ -514,8 +514,6 @@ func ncclLogRows(c cases) []row {
 // later are the inputs that need what is not read or judged yet, and why.
 var later = map[string]string{
 	"modprobe-nouveau-not-in-initramfs/": "the initramfs is not read yet",
-	// Of nccl-oci-h100.conf the clause on PFC: a priority for traffic class 41 is the
-	// business of the block type roce.
 }
 
 // otherwise are inputs whose verdict differs from EXPECT.tsv on purpose.

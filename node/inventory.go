@@ -302,6 +302,9 @@ func (inv Inventory) NVSwitches() Value[bool] {
 		return Known(true, inv.PCI.Source())
 	}
 	if !inv.hasFifthNVLinks() {
+		if inv.Partial != "" {
+			return Unknown[bool](inv.Partial, inv.PCI.Source())
+		}
 		return Known(false, inv.PCI.Source())
 	}
 	hypervisor, ok := inv.Virtualization.Get()

@@ -36,6 +36,7 @@ func nicAttributes() []NodeAttribute {
 		{"pci_id", cty.String, "PCI id of the function, vvvv:dddd.", true},
 		{"numa", cty.Number, "NUMA node of the function; unknown where firmware does not say.", false},
 		{"link_layer", cty.String, "Ethernet or InfiniBand; of a port without devices what its PCI class says.", true},
+		{"near_gpu", cty.Bool, "It is at PXB or nearer to a GPU (nvidia-smi topo -m), where a rail belongs; unknown in a virtual machine.", true},
 		{"protected", cty.Bool, "The port carries a default route, the way back to an SSH client, or the root file system; it is never selected.", false},
 		{"gpus", cty.List(cty.String), "Addresses of the GPUs that it is nearest to, of those at PXB or nearer (nvidia-smi topo -m); empty for none, unknown in a virtual machine.", false},
 	}
@@ -60,7 +61,7 @@ var nodeAttributes = sync.OnceValue(func() []NodeAttribute {
 		{"virtual", cty.Bool, "The node is a virtual machine.", true},
 		{"virtualization", cty.String, "none, or systemd's name of the hypervisor: kvm, vmware, microsoft, xen, amazon.", true},
 		{"pci_ids", cty.List(cty.String), "Ids of all PCI functions as vvvv:dddd, lower case, sorted, each once.", true},
-		{"nvswitch", cty.Bool, "An NVSwitch up to the third generation is on the PCI bus (class 0680 of vendor 10de).", true},
+		{"nvswitch", cty.Bool, "The node has NVSwitches to route: on the PCI bus (class 0680 of vendor 10de), or on bare metal on the board of GPUs like B200, whose are no PCI functions.", true},
 		{"gpus[*].address", cty.String, "PCI address of an NVIDIA GPU, DDDD:BB:DD.F.", false},
 		{"gpus[*].pci_id", cty.String, "Its PCI id, vvvv:dddd.", false},
 		{"gpus[*].numa", cty.Number, "Its NUMA node; unknown where firmware does not say.", false},
@@ -178,13 +179,7 @@ func nodeValue(inv node.Inventory) cty.Value {
 			slices.Sort(ids)
 			return stringList(slices.Compact(ids))
 		}),
-		"nvswitch": lift(inv.PCI, cty.Bool, func(functions []node.PCIFunction) cty.Value {
-			there := slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch)
-			if !there && inv.Partial != "" {
-				return unknownValue(cty.Bool, unknown{Reason: inv.Partial})
-			}
-			return cty.BoolVal(there)
-		}),
+		"nvswitch": lift(inv.NVSwitches(), cty.Bool, cty.BoolVal),
 		"gpus": lift(few(inv.GPUs(), "GPUs"), cty.List(t.gpu), func(gpus []node.GPU) cty.Value {
 			return listOf(t.gpu, gpus, func(g node.GPU) cty.Value {
 				return cty.ObjectVal(map[string]cty.Value{
@@ -210,7 +205,8 @@ func nicValue(inv node.Inventory, n node.NIC) cty.Value {
 		"numa": numaValue(n.NUMANode), "netdev": liftString(n.Netdev), "rdma": liftString(n.RDMA),
 		"has_netdev": lift(inv.HasNetdev(n), cty.Bool, cty.BoolVal), "has_rdma": lift(inv.HasRDMA(n), cty.Bool, cty.BoolVal),
 		"link_layer": liftString(n.LinkLayer), "protected": lift(n.Protected, cty.Bool, cty.BoolVal),
-		"gpus": lift(n.GPUs, cty.List(cty.String), stringList),
+		"gpus":     lift(n.GPUs, cty.List(cty.String), stringList),
+		"near_gpu": lift(n.GPUs, cty.Bool, func(gpus []string) cty.Value { return cty.BoolVal(len(gpus) > 0) }),
 	})
 }
 

@@ -270,7 +270,7 @@ func TestHelpAndCompletion(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"help", "plan"}, {"help", "completion", "bash"}, {"help", "help"}} {
 		execute(t, here(t, args...)).want(t, plan.ExitOK, "Usage:")
 	}
-	execute(t, here(t, "help", "plan")).want(t, plan.ExitOK, "example:NAME (epyc-pcie, gb200-tray, hgx-a100-nps4, hgx-h100, hgx-h100-drifted, rtx-workstation, vm-guest-2gpu)")
+	execute(t, here(t, "help", "plan")).want(t, plan.ExitOK, "example:NAME (epyc-pcie, gb200-tray, hgx-a100-nps4, hgx-b200, hgx-h100, hgx-h100-drifted, hgx-h200-ib, rtx-workstation, vm-guest-2gpu)")
 }
 
 func TestFmtAsJSON(t *testing.T) {

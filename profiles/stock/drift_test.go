@@ -48,6 +48,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.ProcLimits.Name():       unknownOf(node.ProcLimits),
 	node.RDMAPort.Name():         unknownOf(node.RDMAPort),
 	node.NUMANodes.Name():        unknownOf(node.NUMANodes),
+	node.CPUs.Name():             unknownOf(node.CPUs),
 	node.Link.Name():             unknownOf(node.Link),
 	node.LinkManagement.Name():   unknownOf(node.LinkManagement),
 	node.FlowControl.Name():      unknownOf(node.FlowControl),

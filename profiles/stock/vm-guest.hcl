@@ -38,3 +38,8 @@ check "platform" "topology" {
   severity      = "warn"
   topology_file = true
 }
+
+# Whether GPUs move bytes to each other rightly (busbar verify --probe), be it through host memory.
+proof "p2p_bandwidth" "all" {
+  optional = ["peer_access"]
+}
