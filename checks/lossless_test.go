@@ -109,6 +109,8 @@ func TestLossless(t *testing.T) {
 			node.DCB.Answer("0000:14:00.0", lacking[node.DCBState]()), node.DCB.Answer("0000:24:00.0", lacking[node.DCBState]())),
 			classes(map[string]string{"pfc": "unsupported", "trust": "unsupported", "dscp_map": "unsupported", "cnp_map": "", "notification_point": "", "reaction_point": ""})),
 		judge("InfiniBand", derived, rails(second(func(r *rail) { r.device.Ports[0].LinkLayer = known("InfiniBand") })).With(tc), strings.ReplaceAll(notSecond(classes(nil)), "ok lossless.reaction", "drift lossless.pfc 0000:24:00.0 (/sys)\nok lossless.reaction")),
+		judge("the link layer is unknown", derived, rails(second(func(r *rail) { r.device.Ports[0].LinkLayer, r.netdev.Type = denied[string](), 5 })).With(tc),
+			strings.ReplaceAll(notSecond(classes(nil)), "ok lossless.reaction", "unknown lossless.pfc 0000:24:00.0 (/sys)\nok lossless.reaction"), "the link layer of mlx5_2/1 (0000:24:00.0) is unknown: permission denied"),
 		judge("the default ToS cannot be read", derived, rails(second(func(r *rail) { r.roce.DefaultToS = denied[int]() })).With(tc), classes(map[string]string{"tos" + two: "unknown info"})),
 		judge("a rail that cannot be read may have said otherwise", derived, rails(second(func(r *rail) { r.dcb.PFC, r.roce.TrafficClass = denied[dcbnl.PFC](), denied[node.TrafficClass]() })).With(tc), classes(map[string]string{
 			"pfc": "unknown", "cnp_priority": "unknown", "traffic_class": "unknown", "nccl": "unknown (/etc/nccl.conf:1)", "tos": "unknown", "notification_point": "unknown", "reaction_point": "unknown", "dscp_map": "unknown",

@@ -69,6 +69,8 @@ func TestRails(t *testing.T) {
 		judge("slots unread", all, rails(second(func(r *rail) { r.unread["pci_link"] = true })), gpus+hca+alikeModel+nics+"unknown warn rails.slot 0000:24:00.0 ()\n"),
 
 		judge("NCCL takes the rails", all, taken("=mlx5_1,mlx5_2:1"), gpus+"ok rails.hca NCCL_IB_HCA "+told+alikeModel+nics+alikeSlot),
+		judge("an empty list of devices takes all", all, taken("="), gpus+"ok rails.hca NCCL_IB_HCA "+told+alikeModel+nics+alikeSlot),
+		judge("a list that is set to nothing", all, taken(""), gpus+"ok rails.hca NCCL_IB_HCA "+told+alikeModel+nics+alikeSlot, "NCCL looks for the NICs near each GPU itself"),
 		judge("NCCL leaves a rail out", all, taken("^=mlx5_2"), gpus+"drift rails.hca NCCL_IB_HCA "+told+alikeModel+nics+alikeSlot,
 			"NCCL_IB_HCA leaves out mlx5_2/1 (0000:24:00.0)", `set NCCL_IB_HCA to "=mlx5_1,mlx5_2" (block nccl)`),
 		judge("NCCL is told of ports and devices that do not exist", all, taken("=mlx5_1,mlx5_2:2,mlx5_99"), gpus+"drift rails.hca NCCL_IB_HCA "+told+"drift rails.hca_missing NCCL_IB_HCA "+told+alikeModel+nics+alikeSlot,

@@ -548,6 +548,9 @@ func switched() node.Inventory {
 }
 
 func TestRails(t *testing.T) {
+	guarded := switched()
+	guarded.Protected = node.Known([]node.ProtectedNetdev{{Name: "rail1"}}, node.Source{})
+
 	guest := switched()
 	guest.Virtualization = node.Known("kvm", node.Source{})
 	unprotected := switched()
@@ -583,6 +586,10 @@ func TestRails(t *testing.T) {
 		{"included by id, each once", "nics = node.rails\ninclude = [\"15b3:1021\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
 		{"protected is never included", "nics = node.rails\ninclude = [\"15b3:101d\", \"15b3:aaaa\"]\nexpect = 3", switched(),
 			[]string{"selector.short selector rails: 2 of 3 NICs found (1 more protected: 0000:30:00.0)", "0000:90:00.0 0000:20:00.0"}},
+		{"rails of some models, a protected one of another", "nics = [for n in node.rails : n if n.pci_id != \"15b3:aaaa\"]\nexpect = 3", switched(),
+			[]string{"selector.short selector rails: 2 of 3 NICs found", "0000:90:00.0 0000:20:00.0"}},
+		{"rails of some models, one of them protected", "nics = [for n in node.rails : n if n.pci_id == \"15b3:1021\"]\nexpect = 2", guarded,
+			[]string{"selector.short selector rails: 1 of 2 NICs found (1 more protected: 0000:20:00.0)", "0000:90:00.0"}},
 		{"included and not there", "nics = node.rails\ninclude = [\"0000:aa:00.0\", \"0000:90:00.0/2\", \"0000:40:00.0\"]\nexpect = 3", switched(),
 			[]string{"selector.include selector rails: include names 0000:aa:00.0, which is no NIC of this node, and 0000:90:00.0/2, which is no NIC of this node", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
 		{"included and protected", "nics = node.rails\ninclude = [\"0000:30:00.0\"]", switched(),

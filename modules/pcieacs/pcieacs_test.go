@@ -148,6 +148,11 @@ func TestPorts(t *testing.T) {
 			Want: "drift pcie_acs.redirect 0000:99:00.0 (/sys/bus/pci/devices)",
 		},
 		{
+			Name: "a GPU in the scope", Blocks: one("0000:19:00.0"), Facts: on(server), Says: []string{"0000:19:00.0 (10de:2330) is no port of a switch or of the processor"},
+			Want:  "drift pcie_acs.redirect 0000:19:00.0 (/sys/bus/pci/devices)",
+			After: "drift pcie_acs.redirect 0000:19:00.0 (/sys/bus/pci/devices)",
+		},
+		{
 			Name: "a guest's device below", Blocks: off, Facts: on(driven("0000:1a:00.0", "vfio-pci"), acs("0000:15:01.0", all), acs("0000:17:00.0", all)),
 			Says: []string{"0000:15:01.0 redirects (ReqRedir, CmpltRedir, UpstreamFwd), and has to: the ACS of 0000:15:01.0 keeps 0000:1a:00.0 apart"},
 			Want: `
