@@ -67,9 +67,9 @@ func (l *jobLog) answer() node.Answer {
 
 // NCCL's topology as XML, with comments before it.
 var (
-	xmlBefore  = regexp.MustCompile(`^<(?:\?xml|!--)`)
-	xmlSystem  = regexp.MustCompile(`^<system(?: [^>]*)?>$`)
-	xmlElement = regexp.MustCompile(`^\s*</?(?:system|cpu|pci|gpu|nvlink|xgmi|c2c|nic|net|net_c)\b[^>]*>$|^<!--`)
+	xmlBefore = regexp.MustCompile(`^<(?:\?xml|!--)`)
+	xmlSystem = regexp.MustCompile(`^<system(?: [^>]*)?>$`)
+	xmlLine   = regexp.MustCompile(`^\s*<`)
 )
 
 // maxXMLBefore is how many lines can stand before <system>.
@@ -91,11 +91,11 @@ var ncclXMLKind = kind{
 			if line == "</system>" {
 				return match{first + i + 1, 1 + enough}
 			}
-			if !xmlElement.MatchString(line) && line != "" && !strings.HasPrefix(line, " ") {
+			if line != "" && !xmlLine.MatchString(line) {
 				break
 			}
 		}
-		n := while(p.lines[first:], xmlElement.MatchString)
+		n := while(p.lines[first:], xmlLine.MatchString)
 		return match{first + n, 1 + one(n > 2)}
 	},
 	read: readNCCLTopology,
