@@ -264,7 +264,11 @@ func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 	const id = "gid.index"
 	index, source, problem := pinned(b, facts)
 	if problem.ID != "" {
-		return []plan.Finding{problem}
+		findings := []plan.Finding{problem}
+		for _, t := range tables {
+			findings = append(findings, t.family(ncclSetting(facts, addressFamilyKey))...)
+		}
+		return findings
 	}
 	if index < 0 {
 		findings := []plan.Finding{{
@@ -309,6 +313,9 @@ func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 func (t gidTable) family(setting node.Value[string]) []plan.Finding {
 	text, ok := setting.Get()
 	v4, v6 := t.right()
+	if !ok && t.text && len(v4) == 0 && len(v6) > 0 { // who pasted GIDs may not have said what NCCL is told
+		ok = true
+	}
 	switch {
 	case !ok || len(v4)+len(v6) == 0: // told already
 		return nil

@@ -102,7 +102,7 @@ func linkWidth(p port, v node.Value[string], want int) plan.Finding {
 	}
 	f := p.finding(id)
 	rate, ok := node.ParseRDMARate(text)
-	f.Want, f.Found, f.Source, f.Summary = fmt.Sprintf("%dX or more", want), text, v.Source(), fmt.Sprintf("%s has %d lanes", p.name(), rate.Width)
+	f.Want, f.Found, f.Source, f.Summary = fmt.Sprintf("%dX or more", want), text, v.Source(), fmt.Sprintf("%s has %s", p.name(), count(rate.Width, "lane"))
 	switch {
 	case !ok:
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("the width of %s is unknown: %q is no rate", p.name(), text)

@@ -65,7 +65,7 @@ func (Rails) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if !virtualMachine(facts.Inventory) {
 		a.Findings = append(a.Findings, slots(ports, facts)...)
 	}
-	if len(driven) > 0 && facts.Inventory.RDMA.IsKnown() {
+	if len(driven) > 0 && facts.Inventory.RDMA.IsKnown() && facts.Inventory.Whole("rdma") {
 		a.Findings = append(a.Findings, hcas(driven, facts)...)
 	}
 	return a

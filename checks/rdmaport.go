@@ -44,7 +44,7 @@ type rdmaPort struct {
 	BoardFirmware map[string]string `cty:"board_firmware"`
 }
 
-// Validate finds firmware versions that are none.
+// Validate finds firmware versions that are none, and a count that is not the selector's.
 func (RDMAPort) Validate(b plan.Block) []plan.Problem {
 	var c rdmaPort
 	if err := b.Decode(&c); err != nil {
@@ -58,6 +58,12 @@ func (RDMAPort) Validate(b plan.Block) []plan.Problem {
 	}
 	if c.Firmware != nil {
 		check(*c.Firmware, "firmware", "")
+	}
+	if w, _ := b.IsWithheld("nics", ""); c.Count != nil && w.Expect > 0 && int64(w.Expect) != *c.Count {
+		problems = append(problems, plan.Problem{
+			Attribute: "count", Summary: "another number than its selector expects",
+			Detail: fmt.Sprintf("%s expects %s, and count is %d. Say the number there alone.", w.Sets[0], count(w.Expect, "NIC"), *c.Count),
+		})
 	}
 	for _, board := range sortedKeys(c.BoardFirmware) {
 		check(c.BoardFirmware[board], "board_firmware", board)
@@ -243,7 +249,16 @@ func (c rdmaPort) firmware(p port, state node.RDMAPortState) []plan.Finding {
 	f.Want, f.Found, f.Source = want+" or newer", have, state.Firmware.Source()
 	f.Summary = fmt.Sprintf("%s has firmware %s", p.name(), have)
 	order, err := compareVersions(have, want)
+	chip, _, _ := strings.Cut(have, ".")
+	wanted, _, _ := strings.Cut(want, ".")
 	switch {
+	case err == nil && chip != wanted && strings.HasPrefix(p.PCIID, node.MellanoxVendor+":"): // 20 is of ConnectX-6, 28 of ConnectX-7
+		f.Status = plan.Drift
+		f.Summary += fmt.Sprintf(", and %s is a version of another kind of chip: they do not compare", want)
+		f.Fix = "say in board_firmware what this board needs, or name NICs of one kind"
+		if board, ok := state.BoardID.Get(); ok {
+			f.Fix = fmt.Sprintf("say in board_firmware what board %s needs, or name NICs of one kind", board)
+		}
 	case err != nil:
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("whether the firmware of %s is new enough is unknown: %v", p.name(), err)
 	case order < 0:

@@ -317,20 +317,24 @@ func nvidiaRows(c cases) []row {
 		{input: "fabric-in-progress.txt", blocks: fabricCheck, verdict: "FAIL", facts: gpuNode("2330", 1, c.registration("fabric-in-progress.txt")), says: []string{"is not registered with its fabric: in-progress"}},
 		{input: "fabric-in-progress.txt", condition: "after boot", blocks: fabricCheck, verdict: "UNKNOWN", facts: early.WithInventory(inv), says: []string{"in-progress, and the node is up for 30s only"}},
 		{
-			input: "fabric-completed.txt", blocks: "check \"fabric\" \"rack\" { cluster = true }", verdict: "PASS", facts: gpuNode("2941", 1, c.registration("fabric-completed.txt")),
-			says: []string{"ok fabric.state", "the fabric manager is not needed"},
+			input: "fabric-completed.txt", blocks: "check \"fabric\" \"rack\" { cluster = true }", verdict: "PASS", facts: gpuNode("2941", 1, c.registration("fabric-completed.txt"), imex),
+			says: []string{"ok fabric.state", "the fabric manager is not needed", "ok fabric.imex"},
 		},
 		{input: "fabric-na-pcie.csv", blocks: fabricCheck, verdict: "PASS", facts: none, says: []string{"skipped fabric.state " + gpuAt(0), "skipped fabric.state " + gpuAt(1)}, silent: "drift"},
 		{
 			input: "imex-and-dra.txt", blocks: "service \"nvidia-imex\" {\nmasked = true\nactive = false\n}", verdict: "FAIL", facts: plantest.Node(imex, plantest.FilesOf(node.UnitFiles, "nvidia-imex.service", map[string]string{"/usr/lib/systemd/system/nvidia-imex.service": "[Service]\n"})),
 			says: []string{"!drift service.", "nvidia-imex.service"},
 		},
+		{
+			input: "imex-and-dra.txt", condition: "judged alone", blocks: "check \"fabric\" \"rack\" { imex = false }", verdict: "FAIL", facts: gpuNode("2941", 1, c.registration("fabric-completed.txt"), imex),
+			says: []string{"drift fabric.imex nvidia-imex.service", "IMEX of the host is active and not masked"},
+		},
 		c.exports("modules-inbox-open-dmabuf.txt", "dmabuf", "PASS", "ok gpudirect_rdma.dmabuf"),
 		c.exports("modules-peermem-missing.txt", "any", "FAIL", "drift gpudirect_rdma.path"),
 		c.exports("modules-peermem-ok.txt", "peermem", "PASS", "ok gpudirect_rdma.peermem"),
 		{
 			input: "modules-no-ib-umad.txt", blocks: fabricCheck, verdict: "FAIL",
-			facts: gpuNode("2901", 1, c.registration("fabric-completed.txt"), fabricManager("loaded", "active")).With(c.module("modules-no-ib-umad.txt", "ib_umad")),
+			facts: gpuNode("2901", 1, c.registration("fabric-completed.txt"), fabricManager("loaded", "active"), node.Path.Answer("/opt/nvidia/nvlsm/sbin/nvlsm", node.Known(node.PathState{Exists: true, Type: "file"}, node.Source{}))).With(c.module("modules-no-ib-umad.txt", "ib_umad")),
 			says:  []string{"drift fabric.management_module ib_umad"}, silent: "drift fabric.state",
 		},
 		{

@@ -54,7 +54,7 @@ type Inventory struct {
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
 	// Given are the facts that text about a node gave, KIND and KIND:KEY, and what of the inventory it gave (gpus, nics,
-	// pci, pci_tree); sorted. It is unknown of a node that was read itself.
+	// rdma, rdma_whole, netdevs, netdevs_whole, pci_tree, ...); sorted. It is unknown of a node that was read itself.
 	Given Value[[]string] `json:"given,omitzero"`
 	// Partial is why PCI, Netdevs and RDMA may lack what the node has; empty where they are whole.
 	Partial string `json:"partial,omitempty"`
@@ -64,6 +64,13 @@ type Inventory struct {
 
 // FromText reports that the inventory is of a node that nobody read, of which text was given.
 func (inv Inventory) FromText() bool { return inv.Given.IsKnown() }
+
+// Whole reports that a list of the inventory, rdma or netdevs, has all that the node has: of a node that was read it has, of text
+// when that was a list of all.
+func (inv Inventory) Whole(list string) bool {
+	given, text := inv.Given.Get()
+	return !text || slices.Contains(given, list+"_whole")
+}
 
 // ToldRelation is how far two functions are from each other, in both directions.
 type ToldRelation struct {
@@ -140,6 +147,9 @@ func (p PCIFunction) IsNVSwitch() bool {
 // IsVFIO reports a function that was handed to a guest or to a user's program: vfio-pci, mlx5_vfio_pci,
 // nvgrace-gpu-vfio-pci and other drivers of VFIO.
 func (p PCIFunction) IsVFIO() bool { return strings.Contains(p.Driver, "vfio") }
+
+// IsPort reports a PCI-to-PCI bridge (0604), as which the ports of PCIe switches and of processors show.
+func (p PCIFunction) IsPort() bool { return strings.HasPrefix(p.Class, "0604") }
 
 // IsNIC reports an Ethernet (0200) or InfiniBand (0207) controller.
 func (p PCIFunction) IsNIC() bool {
@@ -278,6 +288,36 @@ func (inv Inventory) GPUs() Value[[]GPU] {
 		}
 	}
 	return Known(gpus, inv.PCI.Source())
+}
+
+// NVSwitches reports NVSwitches that the node has to route itself: functions on its PCI bus or, on bare metal, those of a
+// board whose GPUs have the fifth generation of NVLink, which are none (NVIDIA's fabric manager guide, "Systems using fourth
+// generation NVSwitches"). A virtual machine does not see the latter.
+func (inv Inventory) NVSwitches() Value[bool] {
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return UnknownLike[bool](inv.PCI)
+	}
+	if slices.ContainsFunc(functions, PCIFunction.IsNVSwitch) {
+		return Known(true, inv.PCI.Source())
+	}
+	if !inv.hasFifthNVLinks() {
+		return Known(false, inv.PCI.Source())
+	}
+	hypervisor, ok := inv.Virtualization.Get()
+	if !ok {
+		return UnknownLike[bool](inv.Virtualization)
+	}
+	return Known(hypervisor == "none", inv.PCI.Source())
+}
+
+// hasFifthNVLinks reports GPUs whose board has NVSwitches that are no PCI functions.
+func (inv Inventory) hasFifthNVLinks() bool {
+	gpus, _ := inv.GPUs().Get()
+	return slices.ContainsFunc(gpus, func(g GPU) bool {
+		m, _ := g.Model()
+		return m.Peers == NVLinkFifth
+	})
 }
 
 // NIC is one port of a network adapter, keyed by PCI address and port.

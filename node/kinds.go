@@ -55,6 +55,8 @@ var (
 	OwnedDropIns = Kind[[]confdir.File]{"owned_drop_ins"}
 	// SystemConfFiles are systemd's system.conf and the system.conf.d fragments, unordered.
 	SystemConfFiles = Kind[[]confdir.File]{"system_conf_files"}
+	// LogindConfFiles are systemd-logind's logind.conf and the logind.conf.d fragments, unordered.
+	LogindConfFiles = Kind[[]confdir.File]{"logind_conf_files"}
 	// LimitsFiles are /etc/security/limits.conf and limits.d/*.conf, unordered.
 	LimitsFiles = Kind[[]confdir.File]{"limits_files"}
 	// ProcLimits are the resource limits of a unit's main process; key is the
@@ -97,6 +99,8 @@ var (
 	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
 	// FabricManager is the fabric manager that is installed.
 	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
+	// IMEX is the service by which GPUs of a rack's nodes share memory, as it is installed.
+	IMEX = Kind[FabricManagerState]{"imex"}
 	// NVML is NVIDIA's management library, which answers the kinds below.
 	NVML = Kind[NVMLState]{"nvml"}
 	// GPUInfo is what the driver says of a GPU; key is its PCI address.
@@ -137,6 +141,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],
+	LogindConfFiles.name:  decode[[]confdir.File],
 	OwnedDropIns.name:     decode[[]confdir.File],
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
@@ -156,6 +161,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 
 	NVIDIADriver.name:          decode[NVIDIADriverState],
 	FabricManager.name:         decode[FabricManagerState],
+	IMEX.name:                  decode[FabricManagerState],
 	NVML.name:                  decode[NVMLState],
 	GPUInfo.name:               decode[GPUState],
 	NVLinks.name:               decode[NVLinkState],

@@ -100,7 +100,7 @@ func answers() []node.Answer {
 	return []node.Answer{
 		sysctl("kernel.numa_balancing", "0"),
 		node.SysctlFiles.Answer("", files), node.ModulesLoadFiles.Answer("", files), node.ModprobeFiles.Answer("", files),
-		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files),
+		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files), node.LogindConfFiles.Answer("", files),
 		node.LimitsFiles.Answer("", files), node.UnitFiles.Answer("slurmd.service", files),
 		node.Module.Answer("mlx5_ib", node.Known(node.ModuleState{
 			Loaded: true, RefCount: 2, Holders: []string{"ib_ipoib"}, Parameters: map[string]string{"a": "1", "b": ""},
@@ -190,6 +190,7 @@ func answers() []node.Answer {
 			Loaded: true, Version: "580.159.04", Open: true, Parameters: known(map[string]string{"NvLinkDisable": "0", "RegistryDwords": ""}),
 		}, at("/proc/driver/nvidia/version"))),
 		node.FabricManager.Answer("", node.Known(node.FabricManagerState{Installed: true, Version: known("580.159.04")}, at("/var/lib/dpkg/status"))),
+		node.IMEX.Answer("", node.Known(node.FabricManagerState{}, at("/usr/bin/nvidia-imex"))),
 		node.NVML.Answer("", node.Known(node.NVMLState{Version: "13.580.159.04", Driver: known("580.159.04")}, node.Source{Call: "nvmlSystemGetNVMLVersion"})),
 		node.GPUInfo.Answer("0000:1b:00.0", node.Known(node.GPUState{
 			Fault: "GPU is lost", Minor: known(3), UUID: known("GPU-0"), Product: known("NVIDIA H200"), PCIID: known("10de:2335"), Subsystem: known("10de:18bf"),

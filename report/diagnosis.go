@@ -204,6 +204,11 @@ func weight(f plan.Finding) (string, color) {
 	}
 }
 
+// variable reports the name of a variable, as programs have them: NCCL_IB_HCA.
+func variable(name string) bool {
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
 // labelColumn is the width of the longest label.
 const labelColumn = len("warning")
 
@@ -211,6 +216,13 @@ const labelColumn = len("warning")
 func (p *page) complaint(f plan.Finding) {
 	word, c := weight(f)
 	summary := printable(f.Summary)
+	if variable(f.Target) && !strings.Contains(f.Summary, f.Target) {
+		summary = printable(f.Target) + ": " + summary
+	}
+	if f.Fix == "" && f.Fixable {
+		kind, _, _ := strings.Cut(f.Address, ".")
+		f.Fix = fmt.Sprintf("busbar apply puts it right on the node: block %s in its profile", kind)
+	}
 	p.paragraph([]span{{c, pad(word, labelColumn)}, {plain, "  "}}, summary, summary)
 	indent := span{plain, strings.Repeat(" ", labelColumn+2)}
 	for _, r := range []row{{"where", f.Source.String()}, {"why", f.Why}, {"do", f.Fix}, {"waived", f.Waiver}} {

@@ -201,7 +201,7 @@ func (a *assessor) contribute() {
 	if mtu, ok := nicport.Number(a.Block.Attributes["mtu"]); ok {
 		a.ClaimMTU(mtu, a.Block.OriginOf("mtu", ""))
 	}
-	for _, own := range []string{"dcbx", "pause"} {
+	for _, own := range []string{plan.DCBXFact, "pause"} {
 		if value := text(a.Block, own); value != "" && value != unmanaged {
 			a.Claim(own, value, a.Block.OriginOf(own, ""))
 		}
@@ -214,9 +214,7 @@ func (a *assessor) contribute() {
 			a.fact(plan.UnitFact(agent, "active"), "false", a.Block.OriginOf("dcbx", ""))
 		}
 	}
-	for _, module := range plan.RDMAModules(nicport.Keys(a.Block), a.Facts.Inventory) {
-		a.fact(plan.ModuleFact(module), "loaded", a.Block.Origin)
-	}
+	a.Contributions = append(a.Contributions, plan.RDMAModuleFacts(nicport.Keys(a.Block), a.Facts.Inventory, a.Block.Origin)...)
 	a.fact(plan.ModuleFact(rdmaCM), "loaded", a.Block.Origin)
 }
 

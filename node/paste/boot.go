@@ -20,7 +20,7 @@ type bootDraft struct {
 var bootArguments = []string{"BOOT_IMAGE", "root", "initrd", "console", "crashkernel", "rhgb", "quiet", "ro", "rw", "splash", "iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "resume", "rd.lvm.lv", "pci", "default_hugepagesz", "hugepagesz"}
 
 var commandLineKind = kind{
-	name: "/proc/cmdline",
+	name: "kernel command line",
 	scan: func(p piece) match {
 		line := p.lines[0]
 		at := p.path == "/proc/cmdline" || p.path == kernelCommandLine

@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -50,9 +49,9 @@ func escapes(line string) string {
 // Prefixes of lines: of whoever runs a job on several machines (mpirun --tag-output, srun --label, pdsh), of a chat or
 // mail, and of a logger with the time, the machine and the program.
 var (
-	tagged = regexp.MustCompile(`^(?:\[\d+,\d+\]<std(?:out|err)>: ?|\d{1,5}: |[A-Za-z][\w.-]{0,63}: |> ?|[|│] ?)`)
-	timed  = regexp.MustCompile(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? `)
-	logged = regexp.MustCompile(`^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?) [\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?: `)
+	tagged = expression(`^(?:\[\d+,\d+\]<std(?:out|err)>: ?|\d{1,5}: |[A-Za-z][\w.-]{0,63}: |> ?|[|│] ?)`)
+	timed  = expression(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? `)
+	logged = expression(`^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?) [\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?: `)
 )
 
 // maxPrefixes bounds how many prefixes a line can have.
@@ -79,7 +78,7 @@ func bare(line string) string {
 }
 
 // prompt is a line on which somebody typed a command: user@host:~$ COMMAND, [user@host dir]# COMMAND, $ COMMAND.
-var prompt = regexp.MustCompile(`^(?:\[?[\w.-]+@[\w.-]+[ :][^$#%]{0,80}\]?[$#%]|[$#%]) ([a-z/.][^=]*)$`)
+var prompt = expression(`^(?:\[?[\w.-]+@[\w.-]+[ :][^$#%]{0,80}\]?[$#%]|[$#%]) ([a-z/.][^=]*)$`)
 
 // command is what somebody typed on the line; empty for another line. A comment is none: # words.
 func command(line string) string {

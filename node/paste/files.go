@@ -2,7 +2,6 @@ package paste
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"busbar/internal/modprobe"
@@ -210,11 +209,11 @@ var ncclKind = kind{
 
 // Limits: limits.conf(5), the table of /proc/PID/limits, and a shell's ulimit -a.
 var (
-	limitsRow = regexp.MustCompile(`^\S+[ \t]+(?:soft|hard|-)[ \t]+(?:core|data|fsize|memlock|nofile|rss|stack|cpu|nproc|as|maxlogins|maxsyslogins|priority|locks|sigpending|msgqueue|nice|rtprio)[ \t]+(?:unlimited|infinity|-?\d+)$`)
-	procLimit = regexp.MustCompile(`^Max [a-z ]+? {2,}(?:unlimited|\d+) +(?:unlimited|\d+)(?: +[a-z]+)?$`)
-	procHead  = regexp.MustCompile(`^Limit +Soft Limit +Hard Limit +Units$`)
-	ofProcess = regexp.MustCompile(`^/proc/([A-Za-z][\w.@-]*?)\.limits$`)
-	pidOf     = regexp.MustCompile(`(?:pidof|pgrep(?: -\w+)*) ([\w.@-]+)`)
+	limitsRow = expression(`^\S+[ \t]+(?:soft|hard|-)[ \t]+(?:core|data|fsize|memlock|nofile|rss|stack|cpu|nproc|as|maxlogins|maxsyslogins|priority|locks|sigpending|msgqueue|nice|rtprio)[ \t]+(?:unlimited|infinity|-?\d+)$`)
+	procLimit = expression(`^Max [a-z ]+? {2,}(?:unlimited|\d+) +(?:unlimited|\d+)(?: +[a-z]+)?$`)
+	procHead  = expression(`^Limit +Soft Limit +Hard Limit +Units$`)
+	ofProcess = expression(`^/proc/([A-Za-z][\w.@-]*?)\.limits$`)
+	pidOf     = expression(`(?:pidof|pgrep(?: -\w+)*) ([\w.@-]+)`)
 )
 
 var limitsKind = kind{
@@ -266,9 +265,9 @@ var procLimitsKind = kind{
 
 // Unit files (systemd.syntax(7)): sections with lines KEY=VALUE.
 var (
-	unitSection = regexp.MustCompile(`^\[(Unit|Service|Install|Socket|Timer|Mount|Path|Target)\]$`)
-	unitSetting = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{2,40}=`)
-	unitDropIn  = regexp.MustCompile(`/([\w:.@\\-]+\.(?:service|socket|timer|mount|target|slice))\.d/[^/]+\.conf$`)
+	unitSection = expression(`^\[(Unit|Service|Install|Socket|Timer|Mount|Path|Target)\]$`)
+	unitSetting = expression(`^[A-Z][A-Za-z0-9]{2,40}=`)
+	unitDropIn  = expression(`/([\w:.@\\-]+\.(?:service|socket|timer|mount|target|slice))\.d/[^/]+\.conf$`)
 )
 
 var unitKind = kind{

@@ -1,14 +1,13 @@
 package paste
 
 import (
-	"regexp"
 	"strings"
 
 	"busbar/node"
 )
 
 // What a shell says of a program that is not there: it tells nothing of what the program would have printed.
-var noCommand = regexp.MustCompile(`^(?:\w*sh: )?(?:line \d+: )?(?:-bash: )?([\w./-]+): (?:command not found|not found|No such file or directory)$|^Command '[\w./-]+' not found.*$`)
+var noCommand = expression(`^(?:\w*sh: )?(?:line \d+: )?(?:-bash: )?([\w./-]+): (?:command not found|not found|No such file or directory)$|^Command '[\w./-]+' not found.*$`)
 
 var shellKind = kind{
 	name:   "a program that is not there",
@@ -21,11 +20,11 @@ const fabricManagerUnit = "nvidia-fabricmanager.service"
 
 // The fabric manager's log, and what it says as it ends.
 var (
-	fmLog      = regexp.MustCompile(`^\[[A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d\] \[(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\] \[tid \d+\] `)
-	fmMismatch = regexp.MustCompile(`fabric manager NVIDIA GPU driver interface version (\d[\d.]+) don't match with driver version (\d[\d.]*\d)`)
-	fmNothing  = regexp.MustCompile(`^request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do \[NV_WARN_NOTHING_TO_DO\]$`)
-	fmPayload  = regexp.MustCompile(`^Message payload details:`)
-	unitExit   = regexp.MustCompile(`^([\w@.-]+\.service): (?:Control|Main) process exited, code=exited, status=(\d+)(?:/\w+)?$|^([\w@.-]+\.service): Failed with result '[\w-]+'\.$`)
+	fmLog      = expression(`^\[[A-Z][a-z]{2} \d\d \d{4} \d\d:\d\d:\d\d\] \[(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\] \[tid \d+\] `)
+	fmMismatch = expression(`fabric manager NVIDIA GPU driver interface version (\d[\d.]+) don't match with driver version (\d[\d.]*\d)`)
+	fmNothing  = expression(`^request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do \[NV_WARN_NOTHING_TO_DO\]$`)
+	fmPayload  = expression(`^Message payload details:`)
+	unitExit   = expression(`^([\w@.-]+\.service): (?:Control|Main) process exited, code=exited, status=(\d+)(?:/\w+)?$|^([\w@.-]+\.service): Failed with result '[\w-]+'\.$`)
 )
 
 func fmLine(line string) bool {
@@ -61,7 +60,7 @@ func (d *draft) unitState(unit string, state node.UnitState, source node.Source)
 }
 
 // Rows of systemctl list-units.
-var unitRow = regexp.MustCompile(`^[●* ]*([\w:.@\\-]+\.(?:service|socket|timer|mount|target)) +(loaded|not-found|masked|bad-setting|error) +(active|inactive|failed|activating|deactivating|reloading) +([\w-]+) +\S`)
+var unitRow = expression(`^[●* ]*([\w:.@\\-]+\.(?:service|socket|timer|mount|target)) +(loaded|not-found|masked|bad-setting|error) +(active|inactive|failed|activating|deactivating|reloading) +([\w-]+) +\S`)
 
 var unitListKind = kind{
 	name: "systemctl",
@@ -82,7 +81,7 @@ var unitListKind = kind{
 }
 
 // DRA's plugin for ComputeDomains of NVIDIA, which runs an IMEX daemon of its own (NVIDIA/k8s-dra-driver-gpu).
-var draRow = regexp.MustCompile(`^DRA compute-domain plugin: (enabled|disabled)$`)
+var draRow = expression(`^DRA compute-domain plugin: (enabled|disabled)$`)
 
 var draKind = kind{
 	name: "state of NVIDIA's DRA driver",
@@ -97,8 +96,8 @@ var draKind = kind{
 
 // Rows of dpkg -l, and names of rpm -qa.
 var (
-	dpkgRow = regexp.MustCompile(`^[uihrp][ncHUFWti] {1,2}([a-z0-9][a-z0-9+.:-]+) +(\S+) +(\w+) +\S`)
-	fmDeb   = regexp.MustCompile(`^nvidia-fabricmanager(?:-\d+)?$`)
+	dpkgRow = expression(`^[uihrp][ncHUFWti] {1,2}([a-z0-9][a-z0-9+.:-]+) +(\S+) +(\w+) +\S`)
+	fmDeb   = expression(`^nvidia-fabricmanager(?:-\d+)?$`)
 )
 
 var packagesKind = kind{
@@ -126,9 +125,9 @@ var packagesKind = kind{
 
 // Lines of NUMA of lscpu(1).
 var (
-	lscpuCount = regexp.MustCompile(`^NUMA node\(s\): +(\d{1,4})$`)
-	lscpuNode  = regexp.MustCompile(`^ *NUMA node(\d{1,4}) CPU\(s\):(?: +([\d,-]*))?$`)
-	lscpuLine  = regexp.MustCompile(`^ *[A-Z][\w ()/.-]{2,40}:(?: +.*)?$`)
+	lscpuCount = expression(`^NUMA node\(s\): +(\d{1,4})$`)
+	lscpuNode  = expression(`^ *NUMA node(\d{1,4}) CPU\(s\):(?: +([\d,-]*))?$`)
+	lscpuLine  = expression(`^ *[A-Z][\w ()/.-]{2,40}:(?: +.*)?$`)
 )
 
 var lscpuKind = kind{
@@ -172,8 +171,8 @@ var lscpuKind = kind{
 
 // Kinds that busbar knows and whose readers stand elsewhere.
 var (
-	klogLine  = regexp.MustCompile(`^(?:<\d{1,3}>)?(?:\[ *\d+\.\d{6}\] )?(?:systemd\[\d+\]: \S+: (?:Found (?:ordering cycle|dependency)|Job \S+ deleted)|NVRM: |AMD-Vi: |DMAR: |iommu: Default domain|nvidia[\w-]*: |nv_peer_mem: |nvidia_fs: |Loading of (?:un)?signed module|Lockdown: |mlx5_core |pcieport |PCI: |usb |kernel: |Linux version |Command line: )`)
-	klogStamp = regexp.MustCompile(`^(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\] |^\d{1,3},\d+,\d+,[-c];`)
+	klogLine  = expression(`^(?:<\d{1,3}>)?(?:\[ *\d+\.\d{6}\] )?(?:systemd\[\d+\]: \S+: (?:Found (?:ordering cycle|dependency)|Job \S+ deleted)|NVRM: |AMD-Vi: |DMAR: |iommu: Default domain|nvidia[\w-]*: |nv_peer_mem: |nvidia_fs: |Loading of (?:un)?signed module|Lockdown: |mlx5_core |pcieport |PCI: |usb |kernel: |Linux version |Command line: )`)
+	klogStamp = expression(`^(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\] |^\d{1,3},\d+,\d+,[-c];`)
 )
 
 var kernelLogKind = kind{
@@ -194,8 +193,8 @@ var kernelLogKind = kind{
 
 // all_reduce_perf of NCCL's tests.
 var (
-	perfHead = regexp.MustCompile(`^# nThread \d+ nGpus \d+ minBytes \d+`)
-	perfRow  = regexp.MustCompile(`^ +\d+ +\d+ +\w+ +\w+ +-?\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\S+`)
+	perfHead = expression(`^# nThread \d+ nGpus \d+ minBytes \d+`)
+	perfRow  = expression(`^ +\d+ +\d+ +\w+ +\w+ +-?\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\S+`)
 )
 
 var ncclTestsKind = kind{
@@ -215,7 +214,7 @@ var ncclTestsKind = kind{
 }
 
 // /proc/mounts: DEVICE POINT TYPE OPTIONS 0 0.
-var mountRow = regexp.MustCompile(`^\S+ /\S* [a-z0-9_.]+ (?:rw|ro)(?:,\S*)? \d \d$`)
+var mountRow = expression(`^\S+ /\S* [a-z0-9_.]+ (?:rw|ro)(?:,\S*)? \d \d$`)
 
 var mountsKind = kind{
 	name: "/proc/mounts",
@@ -231,8 +230,8 @@ var mountsKind = kind{
 
 // setpci prints a register's value: four or eight hex digits.
 var (
-	setpciValue = regexp.MustCompile(`^(?:[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8})$`)
-	setpciACS   = regexp.MustCompile(`setpci .*-s ([0-9a-f:.]+) .*ECAP_ACS\+0?x?6\.w`)
+	setpciValue = expression(`^(?:[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8})$`)
+	setpciACS   = expression(`setpci .*-s ([0-9a-f:.]+) .*ECAP_ACS\+0?x?6\.w`)
 )
 
 var setpciKind = kind{

@@ -2,7 +2,6 @@ package paste
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,14 +11,14 @@ import (
 
 // What lspci(8) prints: a line for each function, with -n and -nn ids, with -v to -vvv indented lines below.
 var (
-	lspciHead = regexp.MustCompile(`^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) ([^:\[\]]{2,60}?)(?: \[([0-9a-f]{4})\])?: (.*)$`)
-	lspciID   = regexp.MustCompile(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
-	lspciBus  = regexp.MustCompile(`^Bus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2}),`)
-	lspciNUMA = regexp.MustCompile(`^NUMA node: (\d{1,4})$`)
-	lspciLink = regexp.MustCompile(`^Lnk(Cap|Sta):.*\sSpeed ([0-9.]{1,6})GT/s(?: \([a-z]+\))?, Width x(\d{1,3})`)
-	lspciSize = regexp.MustCompile(`^MaxPayload (\d{1,6}) bytes, MaxReadReq (\d{1,6}) bytes`)
-	lspciACS  = regexp.MustCompile(`^ACS(Cap|Ctl):\s(.*)$`)
-	lspciTree = regexp.MustCompile(`^-(?:\[[0-9a-f]{4}(?::[0-9a-f]{2}(?:-[0-9a-f]{2})?)?\]|\+-\[[0-9a-f]{4}:[0-9a-f]{2})`)
+	lspciHead = expression(`^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) ([^:\[\]]{2,60}?)(?: \[([0-9a-f]{4})\])?: (.*)$`)
+	lspciID   = expression(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
+	lspciBus  = expression(`^Bus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2}),`)
+	lspciNUMA = expression(`^NUMA node: (\d{1,4})$`)
+	lspciLink = expression(`^Lnk(Cap|Sta):.*\sSpeed ([0-9.]{1,6})GT/s(?: \([a-z]+\))?, Width x(\d{1,3})`)
+	lspciSize = expression(`^MaxPayload (\d{1,6}) bytes, MaxReadReq (\d{1,6}) bytes`)
+	lspciACS  = expression(`^ACS(Cap|Ctl):\s(.*)$`)
+	lspciTree = expression(`^-(?:\[[0-9a-f]{4}(?::[0-9a-f]{2}(?:-[0-9a-f]{2})?)?\]|\+-\[[0-9a-f]{4}:[0-9a-f]{2})`)
 )
 
 // classes are the words of lspci for classes, where -nn does not give the number.

@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"regexp"
 	"strings"
 
 	"busbar/internal/modprobe"
@@ -10,9 +9,9 @@ import (
 
 // Rows of /proc/modules (kernel/module/procfs.c m_show) and of lsmod(8).
 var (
-	procModule = regexp.MustCompile(`^[A-Za-z0-9_]+ \d+ (?:\d+|-) \S+ (?:Live|Loading|Unloading) 0x[0-9a-f]+(?: \([A-Z]+\))?$`)
-	lsmodRow   = regexp.MustCompile(`^[A-Za-z0-9_]+ +\d+  ?(?:\d+|-2)(?: [A-Za-z0-9_,\[\]-]*)?$`)
-	lsmodHead  = regexp.MustCompile(`^Module +Size +Used by$`)
+	procModule = expression(`^[A-Za-z0-9_]+ \d+ (?:\d+|-) \S+ (?:Live|Loading|Unloading) 0x[0-9a-f]+(?: \([A-Z]+\))?$`)
+	lsmodRow   = expression(`^[A-Za-z0-9_]+ +\d+  ?(?:\d+|-2)(?: [A-Za-z0-9_,\[\]-]*)?$`)
+	lsmodHead  = expression(`^Module +Size +Used by$`)
 )
 
 var procModulesKind = kind{
@@ -112,8 +111,8 @@ func (d *draft) wholeModules(s section) {
 
 // modinfo(8) prints NAME: VALUE, the name of the file first.
 var (
-	modinfoLine = regexp.MustCompile(`^(filename|version|license|description|author|srcversion|depends|retpoline|name|vermagic|alias|parm|firmware|intree|sig_id|signer|sig_key|sig_hashalgo|signature|import_ns|supported|rhelversion|softdep|builtin|namespaces|staging|suserelease|livepatch|info|import|mlx5_core):(?: .*)?$`)
-	kernelFile  = regexp.MustCompile(`^filename: +(?:/\S+\.ko(?:\.\w+)?|\(builtin\))$`)
+	modinfoLine = expression(`^(filename|version|license|description|author|srcversion|depends|retpoline|name|vermagic|alias|parm|firmware|intree|sig_id|signer|sig_key|sig_hashalgo|signature|import_ns|supported|rhelversion|softdep|builtin|namespaces|staging|suserelease|livepatch|info|import|mlx5_core):(?: .*)?$`)
+	kernelFile  = expression(`^filename: +(?:/\S+\.ko(?:\.\w+)?|\(builtin\))$`)
 )
 
 var modinfoKind = kind{

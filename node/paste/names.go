@@ -1,19 +1,18 @@
 package paste
 
 import (
-	"regexp"
 	"strings"
 )
 
 // Names of RDMA devices are what drivers call them (mlx5_0, bnxt_re1, irdma0, rdmap16s27, ...), or by their PCI address or port
 // (rdma-core's rename: ibp24s0, rocep24s0f0, roceo1), or of a bond (mlx5_bond_0).
-var rdmaNames = regexp.MustCompile(`^(?:mlx[45](?:_bond)?_\d{1,3}|(?:bnxt_re|irdma|efa_|qedr|hfi1_|cxgb4_|erdma_|mana_|ionic_|hns_|rxe|siw|mthca|qib|usnic_)_?\d{1,3}|(?:ib|roce|rdma|opa|iw)(?:p\d{1,3}s\d{1,4}(?:f\d{1,3})?(?:np\d{1,3})?|P\d{1,5}p\d{1,3}s\d{1,4}(?:f\d{1,3})?|o\d{1,3}|s\d{1,4}|x[0-9a-f]{12}))$`)
+var rdmaNames = expression(`^(?:mlx[45](?:_bond)?_\d{1,3}|(?:bnxt_re|irdma|efa_|qedr|hfi1_|cxgb4_|erdma_|mana_|ionic_|hns_|rxe|siw|mthca|qib|usnic_)_?\d{1,3}|(?:ib|roce|rdma|opa|iw)(?:p\d{1,3}s\d{1,4}(?:f\d{1,3})?(?:np\d{1,3})?|P\d{1,5}p\d{1,3}s\d{1,4}(?:f\d{1,3})?|o\d{1,3}|s\d{1,4}|x[0-9a-f]{12}))$`)
 
 // rdmaDevice reports a name that RDMA devices have.
 func rdmaDevice(name string) bool { return len(name) < 40 && rdmaNames.MatchString(name) }
 
 // Names of network devices, as systemd (systemd.net-naming-scheme(7)), drivers and people give them.
-var netdevNames = regexp.MustCompile(`^(?:lo|(?:eth|ib|bond|team|wlan|virbr|docker|veth|br|tun|tap|vlan|vxlan|dummy|gpu|rail|hsn|net|cni|flannel|cali)-?[0-9a-f]{0,12}|(?:en|ib|wl)(?:P\d{1,5})?(?:p\d{1,3}s\d{1,4}(?:f\d{1,3})?(?:np\d{1,3}|d\d{1,3}|v\d{1,3})*|o\d{1,3}(?:np\d{1,3})?|s\d{1,4}(?:f\d{1,3})?(?:np\d{1,3})?|x[0-9a-f]{12}))(?:\.\d{1,4}){0,2}$`)
+var netdevNames = expression(`^(?:lo|(?:eth|ib|bond|team|wlan|virbr|docker|veth|br|tun|tap|vlan|vxlan|dummy|gpu|rail|hsn|net|cni|flannel|cali)-?[0-9a-f]{0,12}|(?:en|ib|wl)(?:P\d{1,5})?(?:p\d{1,3}s\d{1,4}(?:f\d{1,3})?(?:np\d{1,3}|d\d{1,3}|v\d{1,3})*|o\d{1,3}(?:np\d{1,3})?|s\d{1,4}(?:f\d{1,3})?(?:np\d{1,3})?|x[0-9a-f]{12}))(?:\.\d{1,4}){0,2}$`)
 
 // netdevName reports a name that network devices have.
 func netdevName(name string) bool { return len(name) < 16 && netdevNames.MatchString(name) }
@@ -35,4 +34,4 @@ func pciAddress(s string) string {
 	return domain + ":" + m[2]
 }
 
-var pciAddresses = regexp.MustCompile(`^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[01][0-9a-f]\.[0-7])$`)
+var pciAddresses = expression(`^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[01][0-9a-f]\.[0-7])$`)

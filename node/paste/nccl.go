@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"regexp"
 	"strings"
 
 	"busbar/internal/nccllog"
@@ -16,7 +15,7 @@ type jobLog struct {
 }
 
 // A message of NCCL's says something that NCCL says, or has the process before it that writes it.
-var ncclPhrase = regexp.MustCompile(`NCCL (?:INFO|WARN) (?:NET/|Using|Channel|Bootstrap|Ring|Trees?|comm|init\.cc|cudaDriver|Setting|P2P|NCCL_|Connected|misc/|transport|include/|bootstrap|DMA-BUF|threadThresholds|Launch|ncclComm|.*Init)|NCCL version \d|:\d+:\d+ \[\d+\] (?:\S+:\d+ )?(?:\(\w+\) )?NCCL`)
+var ncclPhrase = expression(`NCCL (?:INFO|WARN) (?:NET/|Using|Channel|Bootstrap|Ring|Trees?|comm|init\.cc|cudaDriver|Setting|P2P|NCCL_|Connected|misc/|transport|include/|bootstrap|DMA-BUF|threadThresholds|Launch|ncclComm|.*Init)|NCCL version \d|:\d+:\d+ \[\d+\] (?:\S+:\d+ )?(?:\(\w+\) )?NCCL`)
 
 // maxAside is how many lines of the program can stand between two messages of NCCL's.
 const maxAside = 8
@@ -65,38 +64,32 @@ func (l *jobLog) answer() node.Answer {
 	return node.NCCLLog.Answer(l.source.Path, node.Known(node.NCCLLogState{Files: []string{l.source.Path}, Log: l.parser.Log()}, l.source))
 }
 
-// NCCL's topology as XML, with comments before it.
+// NCCL's topology as XML, with what can stand before it, and a line of XML.
 var (
-	xmlBefore = regexp.MustCompile(`^<(?:\?xml|!--)`)
-	xmlSystem = regexp.MustCompile(`^<system(?: [^>]*)?>$`)
-	xmlLine   = regexp.MustCompile(`^\s*<`)
+	xmlSystem = expression(`^\s*(?:<\?xml [^>]*\?>|<!--.*|<system(?: [^>]*)?>)$`)
+	xmlLine   = expression(`^\s*<`)
 )
-
-// maxXMLBefore is how many lines can stand before <system>.
-const maxXMLBefore = 40
 
 var ncclXMLKind = kind{
 	name: "NCCL topology",
 	scan: func(p piece) match {
-		first := 0
-		if xmlBefore.MatchString(p.lines[0]) {
-			for first < min(len(p.lines), maxXMLBefore) && !xmlSystem.MatchString(p.lines[first]) {
-				first++
-			}
-		}
-		if first == len(p.lines) || !xmlSystem.MatchString(p.lines[first]) {
+		if !xmlSystem.MatchString(p.lines[0]) {
 			return match{}
 		}
-		for i, line := range p.lines[first:] {
-			if line == "</system>" {
-				return match{first + i + 1, 1 + enough}
+		system, elements, comment, closed := 0, 0, false, false
+		n := while(p.lines, func(line string) bool {
+			if closed {
+				return false
 			}
-			if line != "" && !xmlLine.MatchString(line) {
-				break
-			}
-		}
-		n := while(p.lines[first:], xmlLine.MatchString)
-		return match{first + n, 1 + one(n > 2)}
+			closed = strings.Contains(line, "</system>")
+			comment = strings.Contains(line, "<!--") || comment
+			is := comment || xmlLine.MatchString(line)
+			comment = comment && !strings.Contains(line, "-->")
+			system += one(strings.Contains(line, "<system"))
+			elements += one(strings.Contains(line, "<pci ") || strings.Contains(line, "<gpu ") || strings.Contains(line, "<cpu "))
+			return is
+		})
+		return match{n, one(system == 1) + one(elements > 0)}
 	},
 	read: readNCCLTopology,
 }

@@ -139,6 +139,9 @@ func TestNCCLTopology(t *testing.T) {
 	if arch, _ := inv.Arch.Get(); arch != "aarch64" {
 		t.Errorf("architecture %q", arch)
 	}
+	if _, inputs := pasted(t, topology+strings.ReplaceAll(topology, ":00.0", ":01.0")); kindsOf(inputs) != "NCCL topology 1-14, NCCL topology 15-28" {
+		t.Error(kindsOf(inputs))
+	}
 	facts, inputs = pasted(t, topology[:700])
 	if len(inputs) != 1 || !strings.Contains(inputs[0].Doubt, "cut off") || facts.Inventory.PCI.IsKnown() {
 		t.Errorf("%+v", inputs)

@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,12 +10,12 @@ import (
 
 // What mlnx_qos -i DEVICE prints. Which device that was stands in the command alone.
 var (
-	qosTrust = regexp.MustCompile(`^Priority trust state: (dscp|pcp)$`)
-	qosDCBX  = regexp.MustCompile(`^DCBX mode: (OS|Firmware) controlled$`)
-	qosPFC   = regexp.MustCompile(`^\s*enabled((?: +[01]){8})$`)
-	qosDSCP  = regexp.MustCompile(`^\s*prio:([0-7]) dscp:([0-9,]+)$`)
-	qosOther = regexp.MustCompile(`^(?:\s*dscp2prio mapping:|PFC configuration:|\s*(?:priority|buffer)(?: +\d+){8}|Receive buffer size.*|Cable len: \d+|tc: \d+ ratelimit: .*|\s*priority: +\d+|\s*)$`)
-	onDevice = regexp.MustCompile(`(?:^| )(?:-i|dev|--interface) ?=?([\w.:-]+)`)
+	qosTrust = expression(`^Priority trust state: (dscp|pcp)$`)
+	qosDCBX  = expression(`^DCBX mode: (OS|Firmware) controlled$`)
+	qosPFC   = expression(`^\s*enabled((?: +[01]){8})$`)
+	qosDSCP  = expression(`^\s*prio:([0-7]) dscp:([0-9,]+)$`)
+	qosOther = expression(`^(?:\s*dscp2prio mapping:|PFC configuration:|\s*(?:priority|buffer)(?: +\d+){8}|Receive buffer size.*|Cable len: \d+|tc: \d+ ratelimit: .*|\s*priority: +\d+|\s*)$`)
+	onDevice = expression(`(?:^| )(?:-i|dev|--interface) ?=?([\w.:-]+)`)
 )
 
 var qosKind = kind{
@@ -99,7 +98,7 @@ func (d *draft) nics() []*device {
 }
 
 // A table of ports: DEVICE portN LAYER STATE PHYSICAL RATE, as scripts make of sysfs.
-var portRow = regexp.MustCompile(`^(\w{3,32}) port ?(\d{1,3}) (InfiniBand|Ethernet) ([A-Z]+) (\w+) (\d{1,4})(?: ?Gb\S*)?$`)
+var portRow = expression(`^(\w{3,32}) port ?(\d{1,3}) (InfiniBand|Ethernet) ([A-Z]+) (\w+) (\d{1,4})(?: ?Gb\S*)?$`)
 
 // rates by Gbit/s, as the kernel words those that a number alone tells (ib_rate_to_mult and rate_show of drivers/infiniband/core/sysfs.c).
 var rates = map[string]string{
@@ -135,7 +134,7 @@ var portTableKind = kind{
 }
 
 // A table of MTUs: NETDEV mtu N DEVICE active_mtu N max_mtu N.
-var mtuRow = regexp.MustCompile(`^([\w.:@-]{1,15}) mtu (\d{2,5}) (\w{3,32}) active_mtu (\d{3,4}) max_mtu (\d{3,4})$`)
+var mtuRow = expression(`^([\w.:@-]{1,15}) mtu (\d{2,5}) (\w{3,32}) active_mtu (\d{3,4}) max_mtu (\d{3,4})$`)
 
 var mtuTableKind = kind{
 	name: "table of MTUs",
@@ -162,13 +161,13 @@ var mtuTableKind = kind{
 
 // Network devices: NAME STATE ADDRESS..., as ip -brief address prints them, and the two lines each of ip link and ip address.
 var (
-	briefRow  = regexp.MustCompile(`^([\w.:-]{1,15}(?:@[\w.:-]{1,15})?) +(UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)(?:$| +(.*)$)`)
-	ipLink    = regexp.MustCompile(`^\d{1,5}: ([\w.:-]{1,15})(?:@[\w.:-]{1,15})?: <([A-Z0-9,_-]*)> mtu (\d{1,6}) .*\bstate ([A-Z]+)`)
-	ipBelow   = regexp.MustCompile(`^\s+(?:link/\w+|inet6? |altname |valid_lft |vf \d|RX:|TX:|bond |\d+ )`)
-	ipAddress = regexp.MustCompile(`^\s+inet6? (\S+/\d{1,3}) `)
-	ipEther   = regexp.MustCompile(`^\s+link/(ether|infiniband|loopback) (\S+)`)
-	prefix    = regexp.MustCompile(`^[0-9a-fA-F.:]+/\d{1,3}$`)
-	mtuWord   = regexp.MustCompile(`\bmtu (\d{2,5})\b`)
+	briefRow  = expression(`^([\w.:-]{1,15}(?:@[\w.:-]{1,15})?) +(UP|DOWN|UNKNOWN|LOWERLAYERDOWN|DORMANT)(?:$| +(.*)$)`)
+	ipLink    = expression(`^\d{1,5}: ([\w.:-]{1,15})(?:@[\w.:-]{1,15})?: <([A-Z0-9,_-]*)> mtu (\d{1,6}) .*\bstate ([A-Z]+)`)
+	ipBelow   = expression(`^\s+(?:link/\w+|inet6? |altname |valid_lft |vf \d|RX:|TX:|bond |\d+ )`)
+	ipAddress = expression(`^\s+inet6? (\S+/\d{1,3}) `)
+	ipEther   = expression(`^\s+link/(ether|infiniband|loopback) (\S+)`)
+	prefix    = expression(`^[0-9a-fA-F.:]+/\d{1,3}$`)
+	mtuWord   = expression(`\bmtu (\d{2,5})\b`)
 )
 
 var briefKind = kind{
@@ -216,6 +215,7 @@ var briefKind = kind{
 			}
 			d.addNetdev(n, mtu, s.source(i))
 		}
+		d.wholeNetdevs(s)
 		return ""
 	},
 }
@@ -237,6 +237,7 @@ var ipKind = kind{
 				d.addNetdev(n, mtu, s.source(at))
 			}
 		}
+		d.wholeNetdevs(s)
 		for i, line := range s.lines {
 			if m := ipLink.FindStringSubmatch(line); m != nil {
 				done()
@@ -253,6 +254,15 @@ var ipKind = kind{
 		done()
 		return ""
 	},
+}
+
+// wholeNetdevs notes that a list leaves no network device out, if it was not asked for one alone: it has the loopback interface.
+func (d *draft) wholeNetdevs(s section) {
+	for _, line := range s.lines {
+		if line == "lo" || strings.HasPrefix(line, "lo ") || strings.HasPrefix(line, "1: lo:") {
+			d.give("netdevs_whole", "")
+		}
+	}
 }
 
 // addNetdev adds a network device: to the NIC that has its name, if there is one, else as one of which nobody said what it is.
@@ -272,7 +282,7 @@ func (d *draft) addNetdev(n node.Netdev, mtu int, source node.Source) {
 }
 
 // ibdev2netdev: mlx5_0 port 1 ==> eth1 (Up).
-var ibdevRow = regexp.MustCompile(`^(?:[0-9a-f:.]+ )?(\w{3,32}) (?:\(.*\) )?.*port (\d{1,3}) ==> ([\w.:-]{1,15}) \((Up|Down)\)$`)
+var ibdevRow = expression(`^(?:[0-9a-f:.]+ )?(\w{3,32}) (?:\(.*\) )?.*port (\d{1,3}) ==> ([\w.:-]{1,15}) \((Up|Down)\)$`)
 
 var ibdevKind = kind{
 	name: "ibdev2netdev",
@@ -298,9 +308,9 @@ var ibdevKind = kind{
 
 // show_gids of MLNX_OFED: DEV PORT INDEX GID IPv4 VER DEV.
 var (
-	gidHead = regexp.MustCompile(`^DEV\s+PORT\s+INDEX\s+GID\s+IPv4\s+VER\s+DEV$`)
-	gidRow  = regexp.MustCompile(`^(\w{3,32})\s+(\d{1,3})\s+(\d{1,5})\s+((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\s+(?:[0-9.]+\s+)?(v1|v2)(?:\s+([\w.:-]{1,15}))?$`)
-	gidRule = regexp.MustCompile(`^(?:-+\s*)+$|^n_gids_found=\d+$`)
+	gidHead = expression(`^DEV\s+PORT\s+INDEX\s+GID\s+IPv4\s+VER\s+DEV$`)
+	gidRow  = expression(`^(\w{3,32})\s+(\d{1,3})\s+(\d{1,5})\s+((?:[0-9a-f]{4}:){7}[0-9a-f]{4})\s+(?:[0-9.]+\s+)?(v1|v2)(?:\s+([\w.:-]{1,15}))?$`)
+	gidRule = expression(`^(?:-+\s*)+$|^n_gids_found=\d+$`)
 )
 
 var showGIDsKind = kind{
@@ -341,10 +351,10 @@ var showGIDsKind = kind{
 
 // ibstat and ibv_devinfo: a device, its ports below, NAME: VALUE.
 var (
-	caHead     = regexp.MustCompile(`^CA '(\w{3,32})'$`)
-	hcaHead    = regexp.MustCompile(`^hca_id:\s+(\w{3,32})$`)
-	caLine     = regexp.MustCompile(`^\s+([A-Za-z][\w .]*?):\s*(.*)$`)
-	infoState  = regexp.MustCompile(`^PORT_(\w+) \(\d+\)$`)
+	caHead     = expression(`^CA '(\w{3,32})'$`)
+	hcaHead    = expression(`^hca_id:\s+(\w{3,32})$`)
+	caLine     = expression(`^\s+([A-Za-z][\w .]*?):\s*(.*)$`)
+	infoState  = expression(`^PORT_(\w+) \(\d+\)$`)
 	infoLayers = map[string]string{"InfiniBand": "InfiniBand", "Ethernet": "Ethernet"}
 )
 
@@ -375,7 +385,7 @@ var devinfoKind = kind{
 }
 
 // rdmaBlocks reads blocks of lines below a device's name; of several ports the first.
-func (d *draft) rdmaBlocks(s section, head *regexp.Regexp) {
+func (d *draft) rdmaBlocks(s section, head *pattern) {
 	var x *device
 	port := 0
 	for i, line := range s.lines {

@@ -2,7 +2,6 @@ package paste
 
 import (
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,13 +11,13 @@ import (
 // What nvidia-smi prints without a subcommand, with -L, with -q, with --query-gpu=... --format=csv, and nvlink -s.
 
 // gpuLine is GPU N: PRODUCT (UUID: GPU-...), of nvidia-smi -L and nvlink -s.
-var gpuLine = regexp.MustCompile(`^GPU (\d{1,3}): (.+) \(UUID: (GPU-[0-9a-f]{8}-[0-9a-f-]{27})\)$`)
+var gpuLine = expression(`^GPU (\d{1,3}): (.+) \(UUID: (GPU-[0-9a-f]{8}-[0-9a-f-]{27})\)$`)
 
 // migLine is a MIG device below its GPU, MIG 1g.10gb Device 0: (UUID: MIG-...).
-var migLine = regexp.MustCompile(`^\s+MIG .*Device\s+\d+: \(UUID: MIG-`)
+var migLine = expression(`^\s+MIG .*Device\s+\d+: \(UUID: MIG-`)
 
 // linkLine is Link N: 26.562 GB/s or <inactive>.
-var linkLine = regexp.MustCompile(`^\s+Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<inactive>)$`)
+var linkLine = expression(`^\s+Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<inactive>)$`)
 
 // gpuOfLine makes a device of GPU N: PRODUCT (UUID).
 func (d *draft) gpuOfLine(m []string, source node.Source) *device {
@@ -112,8 +111,8 @@ func number(s string) int {
 
 // The block that nvidia-smi -q prints for each GPU, and a part of it: NAME : VALUE below headings, by depth.
 var (
-	queryLine = regexp.MustCompile(`^( *)(\S[^:]{0,60}?) +: ?(.*)$`)
-	queryGPU  = regexp.MustCompile(`^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])$`)
+	queryLine = expression(`^( *)(\S[^:]{0,60}?) +: ?(.*)$`)
+	queryGPU  = expression(`^GPU ([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])$`)
 )
 
 // queryHeadings are those below which busbar reads something, also where somebody pasted just them.
@@ -338,9 +337,9 @@ func enabled(value string, source node.Source) node.Value[bool] {
 
 // The table of nvidia-smi: three rows in a box for each GPU.
 var (
-	tableVersion = regexp.MustCompile(`^\| NVIDIA-SMI \S+ +Driver Version: (\S+) `)
-	tableGPU     = regexp.MustCompile(`^\| +(\d{1,3}) +(\S.*?) +(On|Off|N/A) +\| +([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]) `)
-	tableMIG     = regexp.MustCompile(`^\|[ ]+\|[ ]+\| +(Enabled\*?|Disabled\*?|N/A) \|$`)
+	tableVersion = expression(`^\| NVIDIA-SMI \S+ +Driver Version: (\S+) `)
+	tableGPU     = expression(`^\| +(\d{1,3}) +(\S.*?) +(On|Off|N/A) +\| +([0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]) `)
+	tableMIG     = expression(`^\|[ ]+\|[ ]+\| +(Enabled\*?|Disabled\*?|N/A) \|$`)
 )
 
 var smiTableKind = kind{

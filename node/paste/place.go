@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -9,7 +8,7 @@ import (
 var roots = []string{"/etc/", "/proc/", "/sys/", "/boot/", "/run/", "/usr/lib/", "/usr/local/lib/", "/usr/share/", "/lib/", "/var/log/", "/dev/"}
 
 // portFile is a file of /sys/class/infiniband, of which people copy the directory.
-var portFile = regexp.MustCompile(`/([A-Za-z0-9_]{3,32}/(?:ports/\d{1,3}/[\w/]+|fw_ver|board_id|hca_type|node_guid|tc/\d{1,3}/traffic_class))$`)
+var portFile = expression(`/([A-Za-z0-9_]{3,32}/(?:ports/\d{1,3}/[\w/]+|fw_ver|board_id|hca_type|node_guid|tc/\d{1,3}/traffic_class))$`)
 
 // Placed is where a file stands on its node, as far as the name by which it was given tells: behind the first of its directories
 // that are at a node's root, "/tmp/case/etc/nccl.conf" at /etc/nccl.conf. It is empty where the name tells nothing.

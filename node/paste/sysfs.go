@@ -1,8 +1,6 @@
 package paste
 
 import (
-	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,8 +10,8 @@ import (
 
 // Files of /sys and /proc/sys: as PATH: VALUE or PATH:VALUE (grep . FILE...), one after the other, or one file of a tree.
 var (
-	pathValue = regexp.MustCompile(`^(/(?:sys|proc/sys|proc/driver)/[^:\s]+):[ \t]*(.*)$`)
-	portValue = regexp.MustCompile(`^([A-Za-z0-9_]{3,32}/ports/\d{1,3}/[\w/]+):[ \t]*(.*)$`)
+	pathValue = expression(`^(/(?:sys|proc/sys|proc/driver)/[^:\s]+):[ \t]*(.*)$`)
+	portValue = expression(`^([A-Za-z0-9_]{3,32}/ports/\d{1,3}/[\w/]+):[ \t]*(.*)$`)
 )
 
 // pathOf takes a line apart; the path is absolute.
@@ -248,7 +246,7 @@ func (x *device) congestion(point, priority, value string, source node.Source) {
 }
 
 // A list of paths, as ls prints it: nodes of /dev, and what of /sys is there.
-var listedPath = regexp.MustCompile(`^/(?:dev|sys)/[\w./:-]+$`)
+var listedPath = expression(`^/(?:dev|sys)/[\w./:-]+$`)
 
 // deviceNodes are those that some block asks for, by the directory or the beginning whose listing has them if they exist.
 var deviceNodes = map[string]string{
@@ -326,18 +324,16 @@ var hcaListKind = kind{
 				d.device("nic", rdmaName+line).source = s.source(i)
 			}
 		}
+		if !strings.Contains(s.command, "|") {
+			d.give("rdma_whole", "")
+		}
 		return ""
 	},
 }
 
 // treeFile is a file of a tree that says by its place alone what it is.
 var markerKind = kind{
-	name: "marker of a distribution",
-	scan: func(p piece) match { return match{len(p.lines), 2 * one(p.path == "/etc/NIXOS")} },
-	read: func(d *draft, s section) string {
-		for _, dir := range []string{"/etc", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/sysctl.d", "/etc/security/limits.d"} {
-			say(d, node.Mount, dir, node.Known(node.MountState{Point: path.Clean(dir), Type: "", Immutable: "NixOS"}, s.source(-1)))
-		}
-		return ""
-	},
+	name:   "marker of a distribution",
+	scan:   func(p piece) match { return match{len(p.lines), 2 * one(p.path == "/etc/NIXOS")} },
+	unread: "NixOS makes the files of /etc from its configuration: what is wrong in one is put right there",
 }

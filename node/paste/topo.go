@@ -352,7 +352,7 @@ func p2pLegend(line string) bool {
 
 // readP2P takes the access of GPUs to each other, by the capability that the command asked for: r, w, n, a; of p, PCI, there is no fact.
 func readP2P(d *draft, s section) string {
-	capability := ""
+	capability, refused := "", false
 	words := strings.Fields(s.command)
 	for i, w := range words {
 		if w == "-p2p" && i+1 < len(words) {
@@ -378,6 +378,7 @@ func readP2P(d *draft, s section) string {
 			if from == to {
 				continue
 			}
+			refused = refused || p2pStatus[word] != node.P2POK
 			pair, v := d.p2p.pairs[[2]string{from, to}], node.Known(p2pStatus[word], source)
 			switch capability {
 			case "w":
@@ -395,7 +396,7 @@ func readP2P(d *draft, s section) string {
 			d.p2p.pairs[[2]string{from, to}] = pair
 		}
 	}
-	if capability == "" {
+	if capability == "" && refused {
 		return "the text does not say whether it is about reading, writing, NVLink or atomics: it was taken for reading and writing"
 	}
 	return ""

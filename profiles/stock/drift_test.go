@@ -59,6 +59,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.NVIDIADriver.Name():          unknownOf(node.NVIDIADriver),
 	node.NVML.Name():                  unknownOf(node.NVML),
 	node.FabricManager.Name():         unknownOf(node.FabricManager),
+	node.IMEX.Name():                  unknownOf(node.IMEX),
 	node.GPUInfo.Name():               unknownOf(node.GPUInfo),
 	node.NVLinks.Name():               unknownOf(node.NVLinks),
 	node.P2P.Name():                   unknownOf(node.P2P),

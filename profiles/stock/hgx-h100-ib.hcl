@@ -11,6 +11,25 @@ locals {
   rails = [for n in node.rails : n if n.link_layer == "InfiniBand"]
 }
 
+# Gbit/s of each rail, as DGX H100 and most boards have them: eight that are equally slow pass a look at each other. Rails of
+# 200 say so in node.hcl: variables = { rail_rate = 200 }.
+variable "rail_rate" {
+  type    = number
+  default = 400
+}
+
+# GPUs and rails are made for sixteen lanes of PCIe 5, and so are their slots. Other NICs need only run as fast as they can.
+check "pcie_link" "gpus_and_nics" {
+  devices = concat(node.gpus[*].address, local.rails[*].address)
+  speed   = 32
+  width   = 16
+}
+
+check "pcie_link" "other_nics" {
+  devices  = [for n in node.nics : n.address if !contains(local.rails[*].address, n.address)]
+  severity = "warn"
+}
+
 # Which NICs are rails is judged apart from how they are: when one is lost, the others are set and
 # judged all the same.
 selector "rails" {
@@ -27,4 +46,5 @@ check "rails" "all" {
 # a part of its rate.
 check "infiniband" "rails" {
   nics = local.rails
+  rate = var.rail_rate
 }

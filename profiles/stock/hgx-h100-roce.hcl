@@ -30,6 +30,25 @@ locals {
   rails = [for n in node.rails : n if contains(["15b3:1021", "15b3:a2dc"], n.pci_id)]
 }
 
+# Gbit/s of each rail, as DGX H100 and most boards have them: eight that are equally slow pass a look at each other. Rails of
+# 200 say so in node.hcl: variables = { rail_rate = 200 }.
+variable "rail_rate" {
+  type    = number
+  default = 400
+}
+
+# GPUs and rails are made for sixteen lanes of PCIe 5, and so are their slots. Other NICs need only run as fast as they can.
+check "pcie_link" "gpus_and_nics" {
+  devices = concat(node.gpus[*].address, local.rails[*].address)
+  speed   = 32
+  width   = 16
+}
+
+check "pcie_link" "other_nics" {
+  devices  = [for n in node.nics : n.address if !contains(local.rails[*].address, n.address)]
+  severity = "warn"
+}
+
 # Which NICs are rails is judged apart from how they are: when one is lost, the others are set and
 # judged all the same.
 selector "rails" {
@@ -61,10 +80,11 @@ nccl {
   }
 }
 
-# A rail that is down, or slower than the others, slows all of them.
+# A rail that is down, or slower than it can be, slows all of them.
 check "rdma_port" "rails" {
   nics       = local.rails
   link_layer = "Ethernet"
+  rate       = var.rail_rate
 }
 
 # NCCL looks for a RoCE v2 GID with the rail's address. A link-local one is not routed, and a pinned

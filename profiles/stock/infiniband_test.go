@@ -88,7 +88,7 @@ nccl {
 	if exit != plan.ExitOK || len(not) > 0 {
 		t.Errorf("exit code %d: %q", exit, not)
 	}
-	for id, want := range map[string]int{"infiniband.state": 8, "infiniband.lid": 8, "infiniband.subnet_manager": 8, "infiniband.width": 8, "infiniband.rate": 1, "pcie_device.max_read_request": 8, "nccl.setting": 1} {
+	for id, want := range map[string]int{"infiniband.state": 8, "infiniband.lid": 8, "infiniband.subnet_manager": 8, "infiniband.width": 8, "infiniband.rate": 8, "pcie_device.max_read_request": 8, "nccl.setting": 1} {
 		if ok[id] != want {
 			t.Errorf("%d %s are ok, want %d of %v", ok[id], id, want, ok)
 		}
