@@ -56,16 +56,13 @@ type ncclTransportConfig struct {
 	Inter *string `cty:"inter_node"`
 }
 
-// Validate finds a path that is none.
+// Validate finds a path that no file can be looked for by.
 func (NCCLTransport) Validate(b plan.Block) []plan.Problem {
-	var c ncclTransportConfig
-	if err := b.Decode(&c); err != nil {
-		return problem(err)
+	log := b.Attributes["log"]
+	if log == cty.NilVal || log.IsNull() || !log.IsKnown() {
+		return nil
 	}
-	switch dir, _ := path.Split(c.Log); {
-	case !path.IsAbs(c.Log):
-		return []plan.Problem{{Attribute: "log", Summary: "not an absolute path", Detail: fmt.Sprintf("NCCL writes %q below the directory that the job is started in; name a path from the root.", c.Log)}}
-	case strings.Contains(strings.ReplaceAll(dir, "%%", ""), "%p"):
+	if dir, _ := path.Split(log.AsString()); strings.Contains(strings.ReplaceAll(dir, "%%", ""), "%p") {
 		return []plan.Problem{{Attribute: "log", Summary: "%p in the name of a directory", Detail: "Files are looked for in one directory: write %p in the name of the file alone."}}
 	}
 	return nil
@@ -306,8 +303,8 @@ func (t *transports) sharedMemory(f *plan.Finding) {
 	f.Fix = t.because("look at what the driver allows (nvidia-smi topo -p2p r, check p2p), at ACS and the IOMMU (blocks pcie_acs, iommu), at MIG, and whether the ranks' containers share an IPC namespace",
 		[]string{"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"}, "p2p_disabled_nvlink", "p2p_disabled", "p2p_not_enabled")
 	why, known := t.noPeerAccess()
-	switch _, off := t.restraint("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"); {
-	case want == wantP2P, off:
+	switch off := t.restraints("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"); {
+	case want == wantP2P, len(off) > 0:
 	case known && why != "":
 		f.Status, f.Want, f.Why, f.Fix = plan.OK, "", "", ""
 		f.Summary += "; " + why
@@ -551,10 +548,21 @@ func (t *transports) warnings() {
 	}
 }
 
-// because is a fix: of the variable that is in force and turns it off, of the warning that says so, or otherwise.
+// because is a fix: of the variables that are in force and turn it off, of the warning that says so, or otherwise.
 func (t *transports) because(otherwise string, variables []string, warnings ...string) string {
-	if v, ok := t.restraint(variables...); ok {
-		return fmt.Sprintf("%s=%s is in force: take it out of %s", v.Name, v.Value, t.origin(v))
+	if list := t.restraints(variables...); len(list) > 0 {
+		var settings, places []string
+		for _, v := range list {
+			settings = append(settings, v.Name+"="+v.Value)
+			if place := t.origin(v); !slices.Contains(places, place) {
+				places = append(places, place)
+			}
+		}
+		verb, them := " is", "it"
+		if len(list) > 1 {
+			verb, them = " are", "them"
+		}
+		return fmt.Sprintf("%s%s in force: take %s out of %s", enumerate(settings), verb, them, strings.Join(places, "; "))
 	}
 	for _, w := range t.log.Warnings {
 		if advice, ok := nccllog.Advise(w.ID); ok && slices.Contains(warnings, w.ID) {
@@ -564,16 +572,16 @@ func (t *transports) because(otherwise string, variables []string, warnings ...s
 	return otherwise
 }
 
-// restraint is the first of the variables that is in force and keeps NCCL from something.
-func (t *transports) restraint(names ...string) (nccllog.Variable, bool) {
+// restraints are those of the variables that are in force and keep NCCL from something, each with its first value.
+func (t *transports) restraints(names ...string) []nccllog.Variable {
+	var list []nccllog.Variable
 	for _, name := range names {
-		for _, v := range t.log.Variables {
-			if v.Name == name && restrains(v) {
-				return v, true
-			}
+		i := slices.IndexFunc(t.log.Variables, func(v nccllog.Variable) bool { return v.Name == name && restrains(v) })
+		if i >= 0 {
+			list = append(list, t.log.Variables[i])
 		}
 	}
-	return nccllog.Variable{}, false
+	return list
 }
 
 // restrains reports a value that takes a way from NCCL, or a choice.

@@ -113,7 +113,9 @@ type commState struct {
 
 // Parser takes a log line by line.
 type Parser struct {
-	log       Log
+	log Log
+	// number of the line in its file.
+	number    int
 	versions  map[string]bool
 	hosts     map[string]string // names seen, interned
 	work      map[process]*work
@@ -149,9 +151,13 @@ type message struct {
 	whole bool
 }
 
+// At says that the next line is number n of its file, from 1, where it does not follow the one before.
+func (p *Parser) At(n int) { p.number = n - 1 }
+
 // Line takes a line without its newline. whole is false where none followed.
 func (p *Parser) Line(line string, whole bool) {
 	p.log.Lines++
+	p.number++
 	if !strings.Contains(line, "CCL ") {
 		return
 	}
@@ -171,7 +177,7 @@ func (p *Parser) Line(line string, whole bool) {
 	}
 	host, pid, tid, _ := p.origin(line[:at])
 	for ok {
-		m := message{process: process{host, pid}, tid: tid, level: level, line: p.log.Lines, whole: whole}
+		m := message{process: process{host, pid}, tid: tid, level: level, line: p.number, whole: whole}
 		body := at + len("NCCL ") + len(level) + 1
 		end := len(line)
 		at, level, ok = nextMarker(line, body)
