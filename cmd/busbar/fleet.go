@@ -111,7 +111,7 @@ func (c *console) judgeFleet(name string, t *judging, args []string) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	c.lines, c.resulted = true, true
 	planner := newPlanner()
-	sum := report.NewFleet(name, func(string) string { return "" })
+	sum := report.NewFleet(name, catalog().Title)
 	judge := func(file string, facts node.Facts, err error) verdict {
 		return c.judgeRecorded(name, t, planner, file, facts, err)
 	}
