@@ -12,6 +12,8 @@ func (Type) Explanations() []plan.Explanation {
 		Sources: []string{"Linux net/dcb/dcbnl.c and include/uapi/linux/dcbnl.h", "IEEE 802.1Qbb and 802.1Qau", "NVIDIA RoCE configuration guides"},
 	},
 		plan.Explanation{ID: "roce.agent", Title: "lldpad or another agent sets Data Center Bridging, too", Why: "Two owners overwrite each other; the settings last until the other one is started.", Fix: "Stop and disable the agent, or leave DCB to it.", Risk: "FCoE needs its agent."},
+		plan.Explanation{ID: "roce.infiniband", Title: "the port is InfiniBand, which has no RoCE", Why: "InfiniBand is lossless by itself.", Read: "/sys/class/infiniband/DEVICE/ports/PORT/link_layer.", Fix: "Leave the port out, or set LINK_TYPE in the NIC's firmware where Ethernet is meant.", Risk: "None to leave it out."},
+		plan.Explanation{ID: "roce.virtual_function", Title: "the port is a virtual function, whose class is set on the physical one", Why: "A virtual function has no PFC of its own.", Read: "/sys/bus/pci/devices/ADDRESS/physfn.", Fix: "Name the port of the physical function instead.", Risk: "None."},
 		plan.Explanation{ID: "roce.dcb", Title: "Data Center Bridging of a port is not known", Fix: "Use a NIC and a driver that have it, or leave the port out."},
 		plan.Explanation{ID: "roce.dcbx", Title: "the firmware negotiates with the switch where the host should, or the other way round", Why: "Who negotiates can overwrite what was set."},
 		plan.Explanation{ID: "roce.pfc", Title: "PFC is not on for the lossless priority alone", Why: "Without PFC packets are lost under load; each further lossless class takes a share of the buffers and is another way into a deadlock."},
