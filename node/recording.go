@@ -118,7 +118,7 @@ type Decoder struct {
 
 // maxDecoded is how many bytes of answers a Decoder remembers. When there are more it forgets all: those that differ from node to
 // node never come again.
-const maxDecoded = 8 << 20
+const maxDecoded = 4 << 20
 
 // Decode is DecodeRecording.
 func (d *Decoder) Decode(data []byte) (Facts, error) { return decodeRecording(data, d.answer) }
