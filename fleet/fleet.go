@@ -222,12 +222,13 @@ func Judge[R any](recordings iter.Seq[Recording], workers int, judge func(name s
 		result chan R
 	}
 	return func(yield func(R) bool) {
+		var decoder node.Decoder
 		jobs, results, stop := make(chan job), make(chan chan R, workers), make(chan struct{})
 		var running sync.WaitGroup
 		for range workers {
 			running.Go(func() {
 				for j := range jobs {
-					facts, err := j.facts()
+					facts, err := j.facts(&decoder)
 					j.result <- judge(j.Name, facts, err)
 				}
 			})
@@ -255,9 +256,9 @@ func Judge[R any](recordings iter.Seq[Recording], workers int, judge func(name s
 	}
 }
 
-func (r Recording) facts() (node.Facts, error) {
+func (r Recording) facts(decoder *node.Decoder) (node.Facts, error) {
 	if r.Err != nil {
 		return node.Facts{}, r.Err
 	}
-	return node.DecodeRecording(r.Text)
+	return decoder.Decode(r.Text)
 }

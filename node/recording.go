@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -40,6 +41,7 @@ func (a *answersJSON) UnmarshalJSON(data []byte) error {
 	elements(data, func(element []byte) bool {
 		var next answerJSON
 		next, plain = plainAnswer(element)
+		next.text = element
 		*a = append(*a, next)
 		return plain
 	})
@@ -58,6 +60,8 @@ type answerJSON struct {
 	Needs       string          `json:"needs,omitempty"`
 	Unsupported bool            `json:"unsupported,omitempty"`
 	Source      *Source         `json:"source,omitempty"`
+
+	text []byte // as it stands in a recording, where it has its usual shape
 }
 
 // recorded is the answer without its query.
@@ -102,7 +106,48 @@ func ReadRecording(r io.Reader) (Facts, error) {
 }
 
 // DecodeRecording is ReadRecording for a text that is already there. Facts hold no part of it.
-func DecodeRecording(data []byte) (Facts, error) {
+func DecodeRecording(data []byte) (Facts, error) { return decodeRecording(data, decodeAnswer) }
+
+// Decoder decodes the recordings of many nodes. Equal nodes give many equal answers, which are decoded once and shared: Facts are
+// immutable. The zero Decoder is ready, and may be used concurrently.
+type Decoder struct {
+	mutex   sync.RWMutex
+	decoded map[string]any // Values by the text of the answer
+	size    int            // of these texts, in bytes
+}
+
+// maxDecoded is how many bytes of answers a Decoder remembers. When there are more it forgets all: those that differ from node to
+// node never come again.
+const maxDecoded = 4 << 20
+
+// Decode is DecodeRecording.
+func (d *Decoder) Decode(data []byte) (Facts, error) { return decodeRecording(data, d.answer) }
+
+func (d *Decoder) answer(a answerJSON, decode func(valueJSON) (any, error)) (any, error) {
+	d.mutex.RLock()
+	value, known := d.decoded[string(a.text)]
+	d.mutex.RUnlock()
+	if known {
+		return value, nil
+	}
+	value, err := decodeAnswer(a, decode)
+	if err != nil || len(a.text) == 0 {
+		return value, err
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.size += len(a.text); d.decoded == nil || d.size > maxDecoded {
+		d.decoded, d.size = map[string]any{}, len(a.text)
+	}
+	d.decoded[string(a.text)] = value
+	return value, nil
+}
+
+func decodeAnswer(a answerJSON, decode func(valueJSON) (any, error)) (any, error) {
+	return decode(a.recorded())
+}
+
+func decodeRecording(data []byte, answer func(answerJSON, func(valueJSON) (any, error)) (any, error)) (Facts, error) {
 	if len(data) > MaxRecording {
 		return Facts{}, fmt.Errorf("the recording is larger than %d MiB", MaxRecording>>20)
 	}
@@ -118,7 +163,7 @@ func DecodeRecording(data []byte) (Facts, error) {
 		if !known {
 			continue
 		}
-		value, err := decode(a.recorded())
+		value, err := answer(a, decode)
 		if err != nil {
 			return Facts{}, explain(data, err, "answers", strconv.Itoa(i))
 		}

@@ -639,3 +639,28 @@ func FuzzReadRecording(f *testing.F) {
 		}
 	})
 }
+
+// A Decoder gives what DecodeRecording does, also of what it has seen before, and keeps apart what differs in anything but the query's
+// place.
+func TestDecoder(t *testing.T) {
+	recording := func(answers string) []byte {
+		return []byte(`{"format_version":"1.0","observed_at":"2026-03-02T08:15:00Z","inventory":{},"answers":[` + answers + `]}`)
+	}
+	var d node.Decoder
+	for _, answers := range []string{
+		`{"kind":"sysctl","key":"a.b","value":"1"},{"kind":"sysctl","key":"a.c","value":"1"}`,
+		`{"kind":"sysctl","key":"a.b","value":"2"},{"kind":"sysctl","key":"a.c","value":"1"}`,
+		`{"kind":"sysctl","key":"a.b","value":"1","source":{"path":"/p"}}`,
+		`{"kind":"sysctl","key":"a.b","reason":"gone"}`, `{"KIND":"sysctl","key":"a.b","value":"3"}`, `{"kind":"sysctl","key":"a.b","value":4}`,
+		`{"kind":"sysctl","key":"a.b","value":"` + strings.Repeat("x", 9<<20) + `"}`,
+		`{"kind":"sysctl","key":"a.b","value":"1"},{"kind":"sysctl","key":"a.c","value":"1"}`,
+	} {
+		for range 2 {
+			got, gotErr := d.Decode(recording(answers))
+			want, wantErr := node.DecodeRecording(recording(answers))
+			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) || !reflect.DeepEqual(got, want) {
+				t.Errorf("%.80s: %v, without the decoder %v", answers, gotErr, wantErr)
+			}
+		}
+	}
+}

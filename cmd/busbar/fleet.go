@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"busbar/fleet"
@@ -94,10 +93,6 @@ func (c *console) matchingFiles(pattern string) iter.Seq[fleet.Recording] {
 	return fleet.Join(all...)
 }
 
-// garbagePercent is how much garbage is let grow beside what is in use, as GOGC says it: what is in use of a few
-// recordings is little, and collecting it often costs more than judging.
-const garbagePercent = 300
-
 // judgeFleet judges many recordings, several at once. Lines of JSON are one for each, in the order of the recordings; text and --json-into
 // are the summary.
 func (c *console) judgeFleet(name string, t *judging, args []string) error {
@@ -108,10 +103,9 @@ func (c *console) judgeFleet(name string, t *judging, args []string) error {
 	for _, name := range t.nodes {
 		all = append(all, c.recordingsIn(name))
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(garbagePercent))
 	c.lines, c.resulted = true, true
 	planner := newPlanner()
-	sum := report.NewFleet(name, func(string) string { return "" })
+	sum := report.NewFleet(name, catalog().Title)
 	judge := func(file string, facts node.Facts, err error) verdict {
 		return c.judgeRecorded(name, t, planner, file, facts, err)
 	}

@@ -102,11 +102,17 @@ func Recordings(n int) iter.Seq2[int, []byte] {
 				text = render(base, fault)
 				texts[base+" "+name] = text
 			}
-			if !yield(i, []byte(strings.Replace(text, hostPlaceholder, Host(i), 1))) {
+			if !yield(i, []byte(identity(i).Replace(text))) {
 				return
 			}
 		}
 	}
+}
+
+// identity gives node i a name, and its NICs and GPUs addresses and ids, of its own.
+func identity(i int) *strings.Replacer {
+	octet := fmt.Sprintf("%02x", i%256)
+	return strings.NewReplacer(hostPlaceholder, Host(i), "GPU-00000000-", fmt.Sprintf("GPU-%08x-", i), "a2:e1:0c:", "a2:e1:"+octet+":", "e1ff:fe0c", "e1ff:fe"+octet, "e103:000c", "e103:00"+octet)
 }
 
 // Archive writes n recordings as a tar archive that gzip compressed.
