@@ -276,7 +276,7 @@ func (d *draft) addNetdev(n node.Netdev, mtu int, source node.Source) {
 		return
 	}
 	list, _ := d.inv.Netdevs.Get()
-	if !slices.ContainsFunc(list, func(o node.Netdev) bool { return o.Name == n.Name }) {
+	if len(list) < maxDevices && !slices.ContainsFunc(list, func(o node.Netdev) bool { return o.Name == n.Name }) {
 		d.inv.Netdevs = node.Known(append(slices.Clone(list), n), source)
 	}
 }
