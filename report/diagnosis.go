@@ -220,8 +220,8 @@ func (p *page) complaint(f plan.Finding) {
 		summary = printable(f.Target) + ": " + summary
 	}
 	if f.Fix == "" && f.Fixable {
-		kind, _, _ := strings.Cut(f.Address, ".")
-		f.Fix = fmt.Sprintf("busbar apply puts it right on the node: block %s in its profile", kind)
+		block := f.Address[:strings.IndexAny(f.Address+".", ".[")]
+		f.Fix = fmt.Sprintf("busbar apply puts it right on the node: block %s in its profile", block)
 	}
 	p.paragraph([]span{{c, pad(word, labelColumn)}, {plain, "  "}}, summary, summary)
 	indent := span{plain, strings.Repeat(" ", labelColumn+2)}

@@ -32,7 +32,7 @@ func modprobeLine(line string) bool {
 	}
 }
 
-func comment(line string) bool { return line[0] == '#' || line[0] == ';' }
+func comment(line string) bool { return line != "" && (line[0] == '#' || line[0] == ';') }
 
 // continued reports a line that the one above continues.
 func continued(lines []string, i int) bool { return i > 0 && strings.HasSuffix(lines[i-1], "\\") }

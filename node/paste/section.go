@@ -101,7 +101,6 @@ func (t *text) split(p *Paste) {
 		cleaned[i] = clean(line)
 		without[i] = bare(cleaned[i])
 	}
-	next := t.ends(without)
 	where, typed := t.path, ""
 	seen := seeker{}
 	unknownFrom := -1
@@ -119,6 +118,7 @@ func (t *text) split(p *Paste) {
 	if len(t.lines) == 0 {
 		t.lines, cleaned, without = []string{""}, []string{""}, []string{""}
 	}
+	next := t.ends(without)
 	for i := 0; i < len(t.lines); {
 		line := without[i]
 		if path := heading(line); path != "" {
