@@ -313,7 +313,7 @@ func TestNoText(t *testing.T) {
 func TestOneSign(t *testing.T) {
 	for _, line := range []string{
 		"GPU0", "mlx5_0", "NCCL_DEBUG", "NCCL WARN", "iommu=pt", "quiet", "blacklist", "[Unit]", "NVSMI LOG", "Priority trust state:", "GRUB_", "PIX NODE SYS",
-		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "DEV PORT INDEX", "CA 'mlx5_0'", "Bridge",
+		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
 	} {
 		_, inputs := pasted(t, [2]string{"x", line + "\n"})
 		if len(inputs) != 1 || inputs[0].Kind != "" {

@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"fmt"
 	"path"
 	"strings"
 )
@@ -305,12 +304,4 @@ func one(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// plural is "1 row", "2 rows".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
