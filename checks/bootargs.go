@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func bootFiles(config node.BootConfig, facts node.Facts) []plan.Finding {
 	defaults, err := nextboot.Evaluate(config, config.Defaults)
 	if err != nil {
 		source := node.Source{Path: grub.DefaultsFile}
-		if syntax, ok := err.(*grub.SyntaxError); ok {
+		if syntax, ok := errors.AsType[*grub.SyntaxError](err); ok {
 			source = node.Source{Path: syntax.File, Line: syntax.Line}
 		}
 		return []plan.Finding{{

@@ -104,10 +104,45 @@ func WriteDiagnosis(w io.Writer, d Diagnosis, style Style) error {
 // mostInputs is how many pieces are listed of what was given.
 const mostInputs = 40
 
-// given lists the pieces: file, kind, lines. Of many that nobody knows in one file the first stands for all.
+// alike are how many inputs from the first one on are whole small files of one kind, as those of /sys in a tree.
+func alike(inputs []paste.Input) int {
+	n := 1
+	for n < len(inputs) && inputs[n].Kind == inputs[0].Kind && inputs[n].Unread == inputs[0].Unread && inputs[n].Doubt == "" && inputs[0].Doubt == "" &&
+		inputs[n].File != inputs[n-1].File && inputs[n].Line <= 1 && inputs[0].Line <= 1 {
+		n++
+	}
+	return n
+}
+
+// manyAlike is from how many on inputs share a line.
+const manyAlike = 6
+
+// together joins inputs that are alike.
+func together(inputs []paste.Input) []paste.Input {
+	var rows []paste.Input
+	for len(inputs) > 0 {
+		n := alike(inputs)
+		if n < manyAlike {
+			rows = append(rows, inputs[0])
+			inputs = inputs[1:]
+			continue
+		}
+		one := inputs[0]
+		one.File += fmt.Sprintf(" and %d more files", n-1)
+		one.Line, one.Lines = 0, 0
+		rows, inputs = append(rows, one), inputs[n:]
+	}
+	return rows
+}
+
+// given lists the pieces: file, kind, lines.
 func (p *page) given(inputs []paste.Input) {
 	files, kinds := 0, 0
 	rows := inputs
+	if !p.style.Verbose {
+		rows = together(inputs)
+	}
+	inputs = rows
 	if len(rows) > mostInputs && !p.style.Verbose {
 		rows = rows[:mostInputs]
 	}
@@ -220,8 +255,8 @@ func (p *page) complaint(f plan.Finding) {
 		summary = printable(f.Target) + ": " + summary
 	}
 	if f.Fix == "" && f.Fixable {
-		kind, _, _ := strings.Cut(f.Address, ".")
-		f.Fix = fmt.Sprintf("busbar apply puts it right on the node: block %s in its profile", kind)
+		block := f.Address[:strings.IndexAny(f.Address+".", ".[")]
+		f.Fix = fmt.Sprintf("busbar apply puts it right on the node: block %s in its profile", block)
 	}
 	p.paragraph([]span{{c, pad(word, labelColumn)}, {plain, "  "}}, summary, summary)
 	indent := span{plain, strings.Repeat(" ", labelColumn+2)}
@@ -279,7 +314,8 @@ func (p *page) verdict(d Diagnosis) {
 	if warnings > 0 {
 		counts = append(counts, plural(warnings, "warning"))
 	}
-	text, c := "", plain
+	var text string
+	var c color
 	switch d.Verdict {
 	case Fail:
 		text, c = "fail: "+strings.Join(counts, ", "), red

@@ -130,24 +130,10 @@ func (c *console) paste(p *paste.Paste, name string) error {
 	})
 }
 
-// roots are the directories at the root of a node in which files stand that text is about.
-var roots = []string{"/etc/", "/proc/", "/sys/", "/boot/", "/run/", "/usr/lib/", "/usr/share/", "/lib/", "/var/log/"}
-
-// placed is where a file stands on its node, as far as its name tells: behind the last of its directories that are at a
-// node's root. It is empty where it tells nothing.
+// placed is where a file stands on its node, as far as its name tells.
 func placed(name string) string {
-	name, err := filepath.Abs(name)
-	if err != nil {
-		return ""
+	if absolute, err := filepath.Abs(name); err == nil && !handedOver(name) {
+		name = absolute
 	}
-	first := -1
-	for _, root := range roots {
-		if i := strings.Index(name, root); i >= 0 && (first < 0 || i < first) {
-			first = i
-		}
-	}
-	if first < 0 {
-		return ""
-	}
-	return name[first:]
+	return paste.Placed(name)
 }

@@ -25,7 +25,7 @@ var commandLineKind = kind{
 		line := p.lines[0]
 		at := p.path == "/proc/cmdline" || p.path == kernelCommandLine
 		if !at && !strings.Contains(line, "root=") && !strings.Contains(line, "BOOT_IMAGE=") || line == "" || line[0] == '#' || strings.HasPrefix(line, "options ") || strings.HasPrefix(line, "GRUB_") ||
-			strings.HasPrefix(line, "kernelopts=") || strings.HasPrefix(line, "linux") || len(p.lines) > 1 && p.lines[1] != "" && !at && command(p.lines[1]) == "" && !fence(p.lines[1]) {
+			strings.HasPrefix(line, "kernelopts=") || strings.HasPrefix(line, "linux") || len(p.lines) > 1 && p.lines[1] != "" && !at {
 			return match{}
 		}
 		signs := one(at)
@@ -74,19 +74,12 @@ var grubKind = kind{
 			}
 			return match{n, min(signs, 4)}
 		}
-		n, assigned := 0, 0
-		for i, line := range p.lines {
-			switch {
-			case grubLine(line):
-				assigned++
-			case line == "" || line[0] == '#' && command(line) == "":
-				continue
-			case n > 0 && (strings.HasSuffix(p.lines[i-1], "\\") || strings.Count(p.lines[i-1], `"`) == 1):
-			default:
-				return match{n, 2 * one(assigned > 0)}
-			}
-			n = i + 1
-		}
+		assigned := 0
+		n, _ := block(p.lines, false, func(i int, line string) bool {
+			is := grubLine(line)
+			assigned += one(is)
+			return is || assigned > 0 && (continued(p.lines, i) || strings.Count(p.lines[i-1], `"`) == 1)
+		})
 		return match{n, 2 * one(assigned > 0)}
 	},
 	read: func(d *draft, s section) string {

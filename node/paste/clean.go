@@ -65,9 +65,9 @@ func bare(line string) string {
 		}
 		switch {
 		case logged.MatchString(line):
-			line = line[len(logged.FindString(line)):]
+			return line[len(logged.FindString(line)):]
 		case timed.MatchString(line):
-			line = line[len(timed.FindString(line)):]
+			return line[len(timed.FindString(line)):]
 		case tagged.MatchString(line):
 			line = line[len(tagged.FindString(line)):]
 		default:

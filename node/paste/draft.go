@@ -16,6 +16,7 @@ import (
 type draft struct {
 	inv     node.Inventory
 	devices []*device
+	index   map[string]*device // by name
 	answers map[node.Query]node.Answer
 	files   map[string]*fileList
 	given   map[string]bool
@@ -80,17 +81,25 @@ type device struct {
 
 // device finds the device that has a name, or makes one.
 func (d *draft) device(is, name string) *device {
-	for _, x := range d.devices {
-		if x.names[name] {
-			x.is = cmp.Or(x.is, is)
-			return x
-		}
+	if x := d.index[name]; x != nil {
+		x.is = cmp.Or(x.is, is)
+		return x
 	}
 	x := &device{is: is, names: map[string]bool{name: true}}
 	x.function.NUMANode = -1
+	if len(d.devices) >= maxDevices {
+		return x // forgotten
+	}
+	if d.index == nil {
+		d.index = map[string]*device{}
+	}
+	d.index[name] = x
 	d.devices = append(d.devices, x)
 	return x
 }
+
+// maxDevices is more than any node has.
+const maxDevices = 4096
 
 // same joins two names of one device.
 func (d *draft) same(is, a, b string) *device {
@@ -99,6 +108,11 @@ func (d *draft) same(is, a, b string) *device {
 		return x
 	}
 	maps.Copy(x.names, y.names)
+	if d.index[a] == x {
+		for name := range y.names {
+			d.index[name] = x
+		}
+	}
 	x.is, x.product = cmp.Or(x.is, y.is), cmp.Or(x.product, y.product)
 	if x.function.NUMANode < 0 {
 		x.function.NUMANode = y.function.NUMANode
@@ -334,14 +348,7 @@ func (d *draft) resolve(x *device) {
 }
 
 // find is the device that has a name, or nil.
-func (d *draft) find(name string) *device {
-	for _, x := range d.devices {
-		if x.names[name] {
-			return x
-		}
-	}
-	return nil
-}
+func (d *draft) find(name string) *device { return d.index[name] }
 
 // netdevs is the network device of a NIC, if text names it.
 func (x *device) netdevs(address string) []node.Netdev {
@@ -468,3 +475,6 @@ func digits(s string) int {
 
 // gpuNamed is the name of a GPU by its number.
 func gpuNamed(n int) string { return fmt.Sprintf("%s%d", gpuIndex, n) }
+
+// any is one of the device's names.
+func (x *device) any() string { return slices.Min(slices.Collect(maps.Keys(x.names))) }

@@ -32,7 +32,7 @@ func modprobeLine(line string) bool {
 	}
 }
 
-func comment(line string) bool { return line[0] == '#' || line[0] == ';' }
+func comment(line string) bool { return line != "" && (line[0] == '#' || line[0] == ';') }
 
 // continued reports a line that the one above continues.
 func continued(lines []string, i int) bool { return i > 0 && strings.HasSuffix(lines[i-1], "\\") }
@@ -41,26 +41,8 @@ var modprobeKind = kind{
 	name: "modprobe.d",
 	scan: func(p piece) match {
 		at := p.in("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d", "/usr/local/lib/modprobe.d") && strings.HasSuffix(p.path, ".conf")
-		m := match{signs: one(at)}
-		said := 0
-		for i, line := range p.lines {
-			switch {
-			case line == "" || comment(line) && command(line) == "":
-				if !at {
-					continue
-				}
-			case continued(p.lines, i):
-			case modprobeLine(line):
-				said++
-			case !at:
-				return m.withSigns(2 * one(said > 0))
-			}
-			m.lines = i + 1
-		}
-		if at && m.lines > 0 {
-			m.signs++
-		}
-		return m.withSigns(2 * one(said > 0))
+		n, said := block(p.lines, at, func(i int, line string) bool { return modprobeLine(line) || i > 0 && continued(p.lines, i) })
+		return match{n, 2*one(at) + 2*one(said > 0)}
 	},
 	read: func(d *draft, s section) string {
 		where := s.path
@@ -70,12 +52,6 @@ var modprobeKind = kind{
 		d.addFile(node.ModprobeFiles, "", where, s.text())
 		return ""
 	},
-}
-
-// withSigns adds signs to a match.
-func (m match) withSigns(n int) match {
-	m.signs += n
-	return m
 }
 
 var modulesLoadKind = kind{
@@ -88,7 +64,7 @@ var modulesLoadKind = kind{
 		for _, line := range p.lines {
 			if line != "" && !comment(line) {
 				if modprobe.CheckName(strings.TrimSpace(line)) != nil {
-					return match{}
+					return match{len(p.lines), 1}
 				}
 				named++
 			}
@@ -177,24 +153,14 @@ var ncclKind = kind{
 		if p.path == ncclPath || path.Base(p.path) == ".nccl.conf" {
 			return match{len(p.lines), 2}
 		}
-		n, known, any := 0, 0, 0
-		for i, line := range p.lines {
-			is, isKnown := ncclLine(strings.TrimLeft(line, "#"))
-			switch {
-			case line == "":
-				continue
-			case is && line[0] != '#':
-				any++
-				known += one(isKnown)
-			case line[0] == '#' && command(line) == "":
-			default:
-				goto done
-			}
-			n = i + 1
-		}
-	done:
+		known := 0
+		n, said := block(p.lines, false, func(_ int, line string) bool {
+			is, isKnown := ncclLine(line)
+			known += one(is && isKnown)
+			return is
+		})
 		// One sign is the form of all lines, another that NCCL knows the names.
-		return match{n, one(any > 0) + one(known > 0) + one(any > 0 && known == any)}
+		return match{n, one(said > 0) + one(known > 0) + one(said > 0 && known == said)}
 	},
 	read: func(d *draft, s section) string {
 		where := orFirst(s.path, ncclPath)
@@ -220,20 +186,7 @@ var limitsKind = kind{
 	name: "limits.conf",
 	scan: func(p piece) match {
 		at := p.in("/etc/security/limits.d") || p.path == "/etc/security/limits.conf"
-		n, rows := 0, 0
-		for i, line := range p.lines {
-			switch {
-			case line == "" || comment(line) && command(line) == "":
-				if !at {
-					continue
-				}
-			case limitsRow.MatchString(line):
-				rows++
-			case !at:
-				return match{n, 2 * one(rows > 0)}
-			}
-			n = i + 1
-		}
+		n, rows := block(p.lines, at, func(_ int, line string) bool { return limitsRow.MatchString(line) })
 		return match{n, one(at)*2 + 2*one(rows > 0)}
 	},
 	read: func(d *draft, s section) string {
@@ -273,30 +226,14 @@ var (
 var unitKind = kind{
 	name: "unit file",
 	scan: func(p piece) match {
-		first := 0
-		for first < len(p.lines) && (p.lines[first] == "" || comment(p.lines[first])) {
-			first++
-		}
-		if first == len(p.lines) || !unitSection.MatchString(p.lines[first]) {
-			return match{}
-		}
 		settings, sections := 0, 0
-		n := 0
-		for i, line := range p.lines {
-			switch {
-			case line == "" || comment(line) && command(line) == "":
-				continue
-			case unitSection.MatchString(line):
-				sections++
-			case unitSetting.MatchString(line):
-				settings++
-			case continued(p.lines, i):
-			default:
-				return match{n, 1 + one(settings > 0) + one(sections > 1)}
-			}
-			n = i + 1
-		}
-		return match{n, 1 + one(settings > 0) + one(sections > 1)}
+		n, _ := block(p.lines, false, func(i int, line string) bool {
+			section := strings.HasPrefix(line, "[") && unitSection.MatchString(line)
+			setting := sections > 0 && unitSetting.MatchString(line)
+			sections, settings = sections+one(section), settings+one(setting)
+			return section || setting || sections > 0 && continued(p.lines, i)
+		})
+		return match{n, one(sections > 0) + one(settings > 0) + one(sections > 1)}
 	},
 	read: func(d *draft, s section) string {
 		name := path.Base(orFirst(s.path, s.file))

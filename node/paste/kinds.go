@@ -7,7 +7,7 @@ var kinds = []kind{
 	procModulesKind, lsmodKind, modinfoKind, driverVersionKind,
 	commandLineKind, grubKind, blsKind, grubEnvironmentKind,
 	modprobeKind, modulesLoadKind, sysctlKind, limitsKind, procLimitsKind, unitKind, osReleaseKind, mountsKind, markerKind,
-	sysfsKind, pathsKind, hcaListKind, qosKind, portTableKind, mtuTableKind, briefKind, ipKind, ibdevKind, showGIDsKind, ibstatKind, devinfoKind,
+	sysfsKind, pathsKind, hcaListKind, qosKind, dcbKind, portTableKind, mtuTableKind, briefKind, ipKind, ibdevKind, showGIDsKind, ibstatKind, devinfoKind,
 	ncclKind, ncclLogKind, ncclXMLKind, ncclTestsKind, kernelLogKind,
 	fabricManagerKind, unitListKind, draKind, packagesKind, lscpuKind, shellKind,
 }

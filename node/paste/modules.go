@@ -14,8 +14,6 @@ type moduleList struct {
 	// whole is where a list stands that leaves no module out.
 	whole  node.Source
 	source map[string]node.Source
-	// states are of modules of which more is known than that they are loaded.
-	states map[string]node.ModuleState
 }
 
 // asked are the modules whose absence from a whole list matters to some block.

@@ -63,6 +63,70 @@ var qosKind = kind{
 	},
 }
 
+// What dcb(8) of iproute2 prints of PFC and of the APP table: dcb pfc show dev DEVICE, dcb app show dev DEVICE dscp-prio.
+var (
+	dcbCap  = expression(`^pfc-cap \d{1,2} macsec-bypass (?:on|off) delay \d{1,5}$`)
+	dcbPFC  = expression(`^prio-pfc((?: [0-7]:(?:on|off)){8})$`)
+	dcbDSCP = expression(`^dscp-prio((?: [A-Z0-9]{1,4}:[0-7])+)$`)
+)
+
+var dcbKind = kind{
+	name: "dcb",
+	scan: func(p piece) match {
+		if !dcbCap.MatchString(p.lines[0]) && !dcbPFC.MatchString(p.lines[0]) && !dcbDSCP.MatchString(p.lines[0]) {
+			return match{}
+		}
+		n := while(p.lines, func(line string) bool {
+			return dcbCap.MatchString(line) || dcbPFC.MatchString(line) || dcbDSCP.MatchString(line)
+		})
+		return match{n, 2 + one(p.typed("dcb"))} // the word, and the form of eight priorities or of code points
+	},
+	read: func(d *draft, s section) string {
+		x := d.nicOf(s)
+		for i, line := range s.lines {
+			source := s.source(i)
+			if m := dcbPFC.FindStringSubmatch(line); m != nil {
+				pfc := dcbnl.PFC{Capacity: 8}
+				for priority, word := range strings.Fields(m[1]) {
+					if strings.HasSuffix(word, ":on") {
+						pfc.Enabled |= 1 << priority
+					}
+				}
+				set(&x.dcb.PFC, node.Known(pfc, source))
+			}
+			if m := dcbDSCP.FindStringSubmatch(line); m != nil {
+				apps := []dcbnl.App{}
+				for _, word := range strings.Fields(m[1]) {
+					name, priority, _ := strings.Cut(word, ":")
+					if dscp, ok := codePoint(name); ok {
+						apps = append(apps, dcbnl.App{Selector: dcbnl.DSCP, Protocol: uint16(dscp), Priority: priority[0] - '0'})
+					}
+				}
+				slices.SortFunc(apps, dcbnl.CompareApps)
+				set(&x.dcb.Apps, node.Known(apps, source))
+				if len(apps) > 0 { // the first DSCP in the table makes drivers trust it
+					set(&x.dcb.Trust, node.Known(node.TrustDSCP, source))
+				}
+			}
+		}
+		return ""
+	},
+}
+
+// codePoint reads a DSCP, a number or its name (RFC 2474, 2597, 3246, 5865, 8622).
+func codePoint(name string) (dscp int, ok bool) {
+	switch {
+	case digits(name) == len(name):
+		return number(name), number(name) < 64
+	case len(name) == 3 && strings.HasPrefix(name, "CS") && name[2] <= '7' && name[2] >= '0':
+		return 8 * int(name[2]-'0'), true
+	case len(name) == 4 && strings.HasPrefix(name, "AF") && name[2] >= '1' && name[2] <= '4' && name[3] >= '1' && name[3] <= '3':
+		return 8*int(name[2]-'0') + 2*int(name[3]-'0'), true
+	}
+	dscp, ok = map[string]int{"EF": 46, "VA": 44, "LE": 1}[name]
+	return dscp, ok
+}
+
 // nicOf is the NIC that the section's command was about, one without a name where nobody said.
 func (d *draft) nicOf(s section) *device {
 	name := ""
@@ -276,7 +340,7 @@ func (d *draft) addNetdev(n node.Netdev, mtu int, source node.Source) {
 		return
 	}
 	list, _ := d.inv.Netdevs.Get()
-	if !slices.ContainsFunc(list, func(o node.Netdev) bool { return o.Name == n.Name }) {
+	if len(list) < maxDevices && !slices.ContainsFunc(list, func(o node.Netdev) bool { return o.Name == n.Name }) {
 		d.inv.Netdevs = node.Known(append(slices.Clone(list), n), source)
 	}
 }

@@ -141,7 +141,7 @@ var smiQueryKind = kind{
 			case i > 0 && pair && fragment && !whole && len(below) > 0 && contains(below, name):
 				m.signs++
 			case pair && queryLine.MatchString(line), i == 0, queryGPU.MatchString(trimmed):
-			case line != "" && line[0] == ' ' && command(line) == "":
+			case line != "" && line[0] == ' ':
 			default:
 				return m.atLeast(whole && i > 2)
 			}
@@ -216,7 +216,7 @@ func readQuery(d *draft, s section) string {
 			x.source = source
 		}
 		if x != nil {
-			x.queried(name, value, &fabric, source)
+			d.queried(x, name, value, &fabric, source)
 		}
 	}
 	done()
@@ -231,7 +231,7 @@ func (d *draft) driverVersion(version string, source node.Source) {
 }
 
 // queried takes one line of nvidia-smi -q.
-func (x *device) queried(name, value string, fabric *node.GPUFabricState, source node.Source) {
+func (d *draft) queried(x *device, name, value string, fabric *node.GPUFabricState, source node.Source) {
 	g := &x.gpu
 	bytes := func() node.Value[uint64] {
 		n, unit, ok := strings.Cut(value, " ")
@@ -252,7 +252,7 @@ func (x *device) queried(name, value string, fabric *node.GPUFabricState, source
 		x.product = orFirst(x.product, value)
 	case "GPU UUID":
 		if strings.HasPrefix(value, "GPU-") {
-			x.names[gpuUUID+value] = true
+			d.same("gpu", x.any(), gpuUUID+value)
 			set(&g.UUID, node.Known(value, source))
 		}
 	case "Minor Number":
@@ -546,7 +546,7 @@ func (d *draft) csvRow(columns, cells []string, row int, source node.Source) {
 		"pcie.link.width.current": "GPU Link Info/Link Width/Current", "pcie.link.width.max": "GPU Link Info/Link Width/Max",
 	} {
 		if v := strings.Trim(value[column], "[]"); v != "" {
-			x.queried(line, v, &fabric, source)
+			d.queried(x, line, v, &fabric, source)
 		}
 	}
 	switch {

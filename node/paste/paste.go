@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -159,9 +158,6 @@ const notGiven = "no text that was given says it"
 // source is where a piece says something, at a line of it from 0; -1 is the piece as a whole.
 func (s section) source(line int) node.Source {
 	src := node.Source{Path: s.file}
-	if s.path != "" && !strings.HasSuffix(s.file, s.path) {
-		src.Path = s.path
-	}
 	if line >= 0 {
 		src.Line = s.first + line
 	}

@@ -1,7 +1,6 @@
 package paste
 
 import (
-	"fmt"
 	"path"
 	"strings"
 )
@@ -102,6 +101,7 @@ func (t *text) split(p *Paste) {
 		without[i] = bare(cleaned[i])
 	}
 	where, typed := t.path, ""
+	seen := seeker{}
 	unknownFrom := -1
 	flush := func(end int) {
 		if unknownFrom < 0 {
@@ -117,6 +117,7 @@ func (t *text) split(p *Paste) {
 	if len(t.lines) == 0 {
 		t.lines, cleaned, without = []string{""}, []string{""}, []string{""}
 	}
+	next := t.ends(without)
 	for i := 0; i < len(t.lines); {
 		line := without[i]
 		if path := heading(line); path != "" {
@@ -137,7 +138,11 @@ func (t *text) split(p *Paste) {
 			i++
 			continue
 		}
-		k, m, lines := recognise(cleaned[i:], without[i:], where, typed)
+		if line == "" && t.count > 0 {
+			i++
+			continue
+		}
+		k, m, lines := seen.recognise(i, cleaned[i:next[i]], without[i:next[i]], where, typed)
 		if k == nil {
 			if line != "" && unknownFrom < 0 {
 				unknownFrom = i
@@ -163,6 +168,20 @@ func (t *text) split(p *Paste) {
 	flush(len(t.lines))
 }
 
+// ends are, for each line, where a piece that begins there ends at the latest: before the next line on which somebody typed a command,
+// that names another file, or that Markdown has around code. A file of a node has none of those.
+func (t *text) ends(lines []string) []int {
+	ends := make([]int, len(lines))
+	end := len(lines)
+	for i := len(lines) - 1; i >= 0; i-- {
+		ends[i] = end
+		if t.path == "" && (command(lines[i]) != "" || heading(lines[i]) != "" || fence(lines[i])) {
+			end = i
+		}
+	}
+	return ends
+}
+
 // rest reports that nothing but blank lines is left.
 func rest(lines []string) bool {
 	for _, l := range lines {
@@ -182,15 +201,29 @@ func (t *text) bytes() string {
 	return all + "\n"
 }
 
-// recognise finds the kind of which most signs are at the beginning of text, with its prefixes or without them.
-func recognise(cleaned, without []string, where, typed string) (best *kind, at match, lines []string) {
-	for _, candidate := range [][]string{cleaned, without} {
-		if len(candidate) > 0 && &candidate[0] == &without[0] && candidate[0] == cleaned[0] && best == nil && !differ(cleaned, without) {
+// seeker remembers, by kind, up to which line there were too few signs, so that a long text of almost some kind is looked at once:
+// of its lines with their prefixes, and without.
+type seeker [2]map[int]int
+
+// recognise finds the kind of which most signs are at the beginning of text, with its prefixes or without them. at is the number
+// of its first line.
+func (seen *seeker) recognise(first int, cleaned, without []string, where, typed string) (best *kind, at match, lines []string) {
+	for view, candidate := range [][]string{cleaned, without} {
+		if view == 1 && !differ(cleaned, without) {
 			continue
+		}
+		if seen[view] == nil {
+			seen[view] = map[int]int{}
 		}
 		pc := piece{lines: candidate, path: where, command: typed}
 		for i := range kinds {
+			if first < seen[view][i] {
+				continue
+			}
 			m := kinds[i].scan(pc)
+			if m.lines > 0 && m.signs < enough {
+				seen[view][i] = first + m.lines
+			}
 			if m.lines == 0 || m.signs < enough || m.lines > len(candidate) {
 				continue
 			}
@@ -224,7 +257,7 @@ func while(lines []string, is func(string) bool) int {
 	for i, line := range lines {
 		switch {
 		case line == "":
-		case is(line) && command(line) == "" && !fence(line) && heading(line) == "":
+		case is(line):
 			n = i + 1
 		default:
 			return n
@@ -236,6 +269,32 @@ func while(lines []string, is func(string) bool) int {
 	return n
 }
 
+// block counts the lines from the first one on for which is holds, with comments and blank lines among them, and how many of the lines
+// are no comments. A part of a file may begin with comments, but not with many. at: it is a whole file, of which nothing else is.
+func block(lines []string, at bool, is func(i int, line string) bool) (n, said int) {
+	aside := 0
+	for i, line := range lines {
+		switch {
+		case is(i, line):
+			said++
+			aside = 0
+		case at:
+		case line == "" || comment(line):
+			if aside++; aside > maxComments {
+				return n, said
+			}
+			continue
+		default:
+			return n, said
+		}
+		n = i + 1
+	}
+	return n, said
+}
+
+// maxComments is how many lines of comments can stand together in a part of a file.
+const maxComments = 40
+
 // maxBlank is how many blank lines can be in the middle of a section.
 const maxBlank = 2
 
@@ -245,12 +304,4 @@ func one(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// plural is "1 row", "2 rows".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -164,10 +164,13 @@ func (d *draft) portFile(x *device, rest []string, value string, source node.Sou
 	}
 }
 
+// maxGIDs is more than any GID table has entries.
+const maxGIDs = 1024
+
 // gid is a part of the GID table: gids/N, gid_attrs/types/N, gid_attrs/ndevs/N.
 func (x *device) gid(rest []string, value string, source node.Source) {
 	index, err := strconv.Atoi(rest[len(rest)-1])
-	if err != nil || index < 0 || index > 1<<16 {
+	if err != nil || index < 0 || index > maxGIDs {
 		return
 	}
 	table, _ := x.rdmaPort.GIDs.Get()

@@ -1,0 +1,413 @@
+package paste
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"busbar/node"
+)
+
+// pasted are the facts and inputs of texts by their names.
+func pasted(t *testing.T, texts ...[2]string) (node.Facts, []Input) {
+	t.Helper()
+	var p Paste
+	for _, x := range texts {
+		if err := p.Add(x[0], "", strings.NewReader(x[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inv := p.Reader().Inventory(t.Context())
+	return p.Reader().Read(t.Context(), inv, nil), p.Inputs()
+}
+
+func testdata(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// kindsOf are the kinds of inputs, ? for what is not known.
+func kindsOf(inputs []Input) []string {
+	var names []string
+	for _, in := range inputs {
+		if in.Kind == "" {
+			in.Kind = "?"
+		}
+		names = append(names, in.Kind)
+	}
+	return names
+}
+
+func known1[T any](t *testing.T, what string, v node.Value[T], want T) {
+	t.Helper()
+	got, ok := v.Get()
+	if diff := cmp.Diff(want, got); !ok || diff != "" {
+		t.Errorf("%s: known %v (%s), -want +got:\n%s", what, ok, v.Reason(), diff)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":                             "plain",
+		"\t\x1b[4mGPU0\tGPU1\x1b[0m":        "\tGPU0\tGPU1",
+		"crlf\r":                            "crlf",
+		"\ufeffbom":                         "bom",
+		"a\u00a0b  \t":                      "a b",
+		"\x1b]0;title\x07$ ls":              "$ ls",
+		"\x1b[38;5;12mblue\x1b":             "blue",
+		"back\x08space":                     "backspace",
+		"\x1b[":                             "",
+		"ends in half a character \xe2\x80": "ends in half a character \xe2\x80",
+	} {
+		if got := clean(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestBare(t *testing.T) {
+	for in, want := range map[string]string{
+		"GPU0\t X \tNV18":                                           "GPU0\t X \tNV18",
+		"[1,0]<stdout>:GPU0\t X ":                                   "GPU0\t X ",
+		"3: NCCL_DEBUG=INFO":                                        "NCCL_DEBUG=INFO",
+		"gpu07: mlx5_0":                                             "mlx5_0",
+		"> kernel.numa_balancing = 1":                               "kernel.numa_balancing = 1",
+		"> > quoted twice":                                          "quoted twice",
+		"2026-02-03T10:00:00.123Z nvidia 1 2":                       "nvidia 1 2",
+		"[2026-02-03 10:00:00] x":                                   "x",
+		"Feb  3 10:00:00 gpu07 nv-fabricmanager[123]: hello":        "hello",
+		"2026-02-03T10:00:00+01:00 gpu07 kernel: NVRM: x":           "NVRM: x",
+		"2026-02-03T10:00:00.1Z stdout F NCCL_DEBUG=INFO":           "NCCL_DEBUG=INFO",
+		"01:00.0 3D controller: NVIDIA Corporation":                 "01:00.0 3D controller: NVIDIA Corporation",
+		"mlx5_0/ports/1/gids/0: fe80:0000:0000:0000:0000:00ff:0:02": "mlx5_0/ports/1/gids/0: fe80:0000:0000:0000:0000:00ff:0:02",
+	} {
+		if got := bare(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for in, want := range map[string]string{
+		"root@gpu07:~# nvidia-smi topo -m":     "nvidia-smi topo -m",
+		"user@gpu07:/tmp/x$ sudo lspci -vvv":   "lspci -vvv",
+		"[root@gpu07 ~]# cat /etc/nccl.conf":   "cat /etc/nccl.conf",
+		"$ lsmod | grep peermem":               "lsmod | grep peermem",
+		"# lspci -nn":                          "lspci -nn",
+		"# a comment":                          "",
+		"# NCCL_DEBUG=INFO":                    "",
+		"GRUB_CMDLINE_LINUX=\"$GRUB_X quiet\"": "",
+		"plain text":                           "",
+	} {
+		if got := command(in); got != want {
+			t.Errorf("%q is command %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestPlaced(t *testing.T) {
+	for in, want := range map[string]string{
+		"/tmp/case/etc/nccl.conf":                  "/etc/nccl.conf",
+		"case/proc/cmdline":                        "/proc/cmdline",
+		"/etc/default/grub":                        "/etc/default/grub",
+		"nccl.conf":                                "",
+		"x/mlx5_0/ports/1/state":                   "/sys/class/infiniband/mlx5_0/ports/1/state",
+		"sos/usr/lib/modprobe.d/nvidia.conf":       "/usr/lib/modprobe.d/nvidia.conf",
+		"sos/sys/class/infiniband/mlx5_0/hca_type": "/sys/class/infiniband/mlx5_0/hca_type",
+	} {
+		if got := Placed(in); got != want {
+			t.Errorf("%s stands at %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A mixed paste: Markdown, prompts, quotes, words of people around it.
+func TestMixed(t *testing.T) {
+	f, inputs := pasted(t, [2]string{"mixed.md", testdata(t, "mixed.md")})
+	want := []string{"?", "nvidia-smi -L", "nvidia-smi nvlink -s", "nccl.conf", "kernel command line", "a program that is not there", "lsmod", "?", "sysctl", "?"}
+	if diff := cmp.Diff(want, kindsOf(inputs)); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	gpus, _ := f.Inventory.GPUs().Get()
+	if len(gpus) != 2 || gpus[0].Address != "GPU0" || gpus[0].PCIID != "10de:20b2" {
+		t.Errorf("GPUs are %v", gpus)
+	}
+	links, _ := node.NVLinks.Get(f, "GPU0").Get()
+	known1(t, "active links of GPU0", links.Active(), 11)
+	if node.NVLinks.Get(f, "GPU1").IsKnown() {
+		t.Error("links of GPU1 are known, and nobody said them")
+	}
+	known1(t, "numa balancing", node.Sysctl.Get(f, "kernel.numa_balancing"), "1")
+	nccl, _ := node.File.Get(f, "/etc/nccl.conf").Get()
+	if want := "NCCL_IB_GID_INDEX=\"3\"\nNCCL_SOCKET_IFNAME=eth0\n"; nccl.Text != want {
+		t.Errorf("nccl.conf is %q", nccl.Text)
+	}
+	module, ok := node.Module.Get(f, "nvidia_peermem").Get()
+	if !ok || !module.Loaded {
+		t.Errorf("nvidia_peermem: %v, known %v", module, ok)
+	}
+	if node.Module.Get(f, "nouveau").IsKnown() {
+		t.Error("whether nouveau is loaded is known from what grep let through")
+	}
+	if f.Inventory.Partial == "" || f.Inventory.Protected.IsKnown() || f.Inventory.Virtualization.IsKnown() {
+		t.Error("something is known that nobody said")
+	}
+}
+
+// The same text as terminals, editors and loggers spoil it says the same.
+func TestSpoilt(t *testing.T) {
+	text := testdata(t, "topo-4gpu-fabric.txt")
+	spoilt := map[string]string{
+		"plain":      text,
+		"crlf":       strings.ReplaceAll(text, "\n", "\r\n"),
+		"ansi":       strings.Replace(text, "GPU0\tGPU1", "\x1b[4mGPU0\tGPU1", 1),
+		"blanks":     strings.ReplaceAll(text, "\t", "      "),
+		"fence":      "Look:\n```\n" + text + "```\nwhy?\n",
+		"quoted":     prefixed(text, "> "),
+		"mpirun":     prefixed(text, "[1,3]<stdout>:"),
+		"srun":       prefixed(text, "12: "),
+		"kubectl":    prefixed(text, "2026-02-03T10:00:00.000000001Z stdout F "),
+		"no newline": strings.TrimSuffix(text, "\n"),
+	}
+	for name, spoilt := range spoilt {
+		f, inputs := pasted(t, [2]string{name, spoilt})
+		known := 0
+		for _, in := range inputs {
+			if in.Kind == "nvidia-smi topo -m" && in.Doubt == "" {
+				known++
+			}
+		}
+		tree := f.Inventory.Topology()
+		near, _ := tree.Relation("GPU2", "mlx5_2").Get()
+		far, _ := tree.Relation("GPU2", "mlx5_0").Get()
+		links, _ := node.NVLinks.Get(f, "GPU3").Get()
+		active, _ := links.Active().Get()
+		if known != 1 || near != node.PIX || far != node.SYS || active != 18 {
+			t.Errorf("%s: inputs %v, GPU2 is at %v and %v from NICs, GPU3 has %d links", name, inputs, near, far, active)
+		}
+	}
+}
+
+func prefixed(text, prefix string) string {
+	lines := strings.SplitAfter(text, "\n")
+	for i, l := range lines {
+		if strings.TrimSpace(l) != "" {
+			lines[i] = prefix + l
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// Numbers, UUIDs and addresses of one GPU are joined whichever text gives them, in any order.
+func TestJoin(t *testing.T) {
+	const list = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+	topo := "\tGPU0\tGPU1\tmlx5_0\tCPU Affinity\nGPU0\t X \tNV18\tPIX\t0-1\nGPU1\tNV18\t X \tSYS\t0-1\nmlx5_0\tPIX\tSYS\t X \n"
+	texts := [][2]string{{"topo", topo}, {"-q", testdata(t, "query.txt")}, {"-L", list}, {"ibdev", "mlx5_0 port 1 ==> ens1f0 (Up)\n"}}
+	for shift := range texts {
+		f, _ := pasted(t, append(texts[shift:len(texts):len(texts)], texts[:shift]...)...)
+		gpus, _ := f.Inventory.GPUs().Get()
+		if len(gpus) != 2 || gpus[0].Address != "0000:1b:00.0" || gpus[0].PCIID != "10de:2330" || gpus[1].Address != "GPU1" {
+			t.Errorf("shifted by %d: GPUs are %v", shift, gpus)
+		}
+		r, _ := f.Inventory.Topology().Relation("0000:1b:00.0", "mlx5_0").Get()
+		links, _ := node.NVLinks.Get(f, "GPU1").Get()
+		if r != node.PIX || len(links.Links) != 18 {
+			t.Fatalf("shifted by %d: relation %v, %d links", shift, r, len(links.Links))
+		}
+		known1(t, "other end", links.Links[0].RemoteAddress, "0000:1b:00.0")
+		nic, ok := f.Inventory.PortOf("mlx5_0")
+		if !ok {
+			t.Fatal("mlx5_0 is no NIC")
+		}
+		known1(t, "network device", nic.Netdev, "ens1f0")
+	}
+}
+
+func TestQuery(t *testing.T) {
+	f, inputs := pasted(t, [2]string{"q", testdata(t, "query.txt")})
+	if diff := cmp.Diff([]string{"nvidia-smi -q"}, kindsOf(inputs)); diff != "" {
+		t.Error(diff)
+	}
+	const gpu = "0000:1b:00.0"
+	g, _ := node.GPUInfo.Get(f, gpu).Get()
+	known1(t, "product", g.Product, "NVIDIA H100 80GB HBM3")
+	known1(t, "MIG", g.MIG, false)
+	known1(t, "MIG after a reset", g.MIGPending, true)
+	known1(t, "BAR1", g.BAR1Bytes, uint64(131072<<20))
+	known1(t, "generation", g.PCIeGeneration, 4)
+	known1(t, "width", g.PCIeWidth, 8)
+	known1(t, "ECC", g.ECC, true)
+	fabric, _ := node.GPUFabric.Get(f, gpu).Get()
+	if fabric.State != node.FabricInProgress || fabric.Status != "" {
+		t.Errorf("fabric is %+v", fabric)
+	}
+	driver, _ := node.NVIDIADriver.Get(f, "").Get()
+	if driver.Version != "570.86.15" {
+		t.Errorf("driver is %+v", driver)
+	}
+}
+
+func TestPCITree(t *testing.T) {
+	f, inputs := pasted(t, [2]string{"lspci", testdata(t, "lspci-tree.txt")})
+	if diff := cmp.Diff([]string{"lspci"}, kindsOf(inputs)); diff != "" {
+		t.Error(diff)
+	}
+	known1(t, "virtualization", f.Inventory.Virtualization, "none")
+	gpu, _ := f.Inventory.PCIFunction("0000:03:00.0")
+	if gpu.Parent != "0000:02:00.0" || gpu.Driver != "nvidia" || gpu.NUMANode != 0 {
+		t.Errorf("GPU is %+v", gpu)
+	}
+	known1(t, "relation", f.Inventory.Topology().Relation("0000:03:00.0", "0000:04:00.0"), node.PIX)
+	registers, _ := node.PCIRegisters.Get(f, "0000:02:00.0").Get()
+	acs, _ := registers.ACS.Get()
+	if got := strings.Join(acs.Enabled.Names(), " "); got != "SrcValid ReqRedir CmpltRedir UpstreamFwd" {
+		t.Errorf("ACS is %s", got)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	f, inputs := pasted(t, [2]string{"ibstat", testdata(t, "ibstat.txt")}, [2]string{"gids", strings.ReplaceAll(testdata(t, "show_gids.txt"), "mlx5_0", "mlx5_2")})
+	if diff := cmp.Diff([]string{"ibstat", "show_gids"}, kindsOf(inputs)); diff != "" {
+		t.Error(diff)
+	}
+	one, _ := node.RDMAPort.Get(f, "mlx5_1/1").Get()
+	known1(t, "state", one.State, "DOWN")
+	known1(t, "physical state", one.PhysState, "Polling")
+	two, _ := node.RDMAPort.Get(f, "mlx5_2/1").Get()
+	gids, _ := two.GIDs.Get()
+	if two.LinkLayer != "Ethernet" || len(gids) != 4 || gids[3].Address().String() != "198.51.100.11" || gids[3].Netdev != "eth1" || gids[3].Type != node.GIDRoCEv2 {
+		t.Errorf("port is %+v", two)
+	}
+}
+
+// What a file says byte for byte counts where the file is all that was given: NCCL reads carriage returns.
+func TestBytes(t *testing.T) {
+	const text = "NCCL_DEBUG=INFO\r\nNCCL_IB_HCA==mlx5_0,mlx5_3"
+	f, _ := pasted(t, [2]string{"nccl.conf", text})
+	file, _ := node.File.Get(f, ncclPath).Get()
+	if file.Text != text {
+		t.Errorf("the text is %q", file.Text)
+	}
+}
+
+func TestNoText(t *testing.T) {
+	for name, text := range map[string]string{"it is empty": "", "it is no text": "\x7fELF\x02\x01\x01\x00\x00", "busbar does not know what this is": "lorem ipsum\n\ndolor\n"} {
+		f, inputs := pasted(t, [2]string{"x", text})
+		if len(inputs) != 1 || inputs[0].Kind != "" || inputs[0].Unread != name {
+			t.Errorf("%q: inputs are %+v", text, inputs)
+		}
+		if f.Inventory.PCI.IsKnown() || len(f.Queries()) > 0 {
+			t.Errorf("%q: facts are %v", text, f.Queries())
+		}
+	}
+}
+
+// One word is never enough, wherever it stands.
+func TestOneSign(t *testing.T) {
+	for _, line := range []string{
+		"GPU0", "mlx5_0", "NCCL_DEBUG", "NCCL WARN", "iommu=pt", "quiet", "blacklist", "[Unit]", "NVSMI LOG", "Priority trust state:", "GRUB_", "PIX NODE SYS",
+		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
+	} {
+		_, inputs := pasted(t, [2]string{"x", line + "\n"})
+		if len(inputs) != 1 || inputs[0].Kind != "" {
+			t.Errorf("%q is taken for %v", line, inputs)
+		}
+	}
+}
+
+func TestLargeText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	for name, text := range map[string]string{
+		"one-character lines": strings.Repeat("x\n", 60_000),
+		"one line":            strings.Repeat("y", 4<<20),
+		"GPU0 everywhere":     strings.Repeat("\tGPU0\tGPU1\n", 20_000),
+		"rows without end":    "\tGPU0\tGPU1\tCPU Affinity\n" + strings.Repeat("GPU0\t X \tNV1\t0\n", 20_000),
+		"blank lines":         strings.Repeat("\n", 60_000),
+	} {
+		_, inputs := pasted(t, [2]string{name, text})
+		if len(inputs) > 25_000 {
+			t.Errorf("%s: %d inputs", name, len(inputs))
+		}
+	}
+	var p Paste
+	line := strings.Repeat("z", 1000) + "\n"
+	if err := p.Add("huge", "", strings.NewReader(strings.Repeat(line, (maxKept>>10)+2000))); err != nil {
+		t.Fatal(err)
+	}
+	last := p.Inputs()[len(p.Inputs())-1]
+	if !strings.Contains(last.Unread, "MiB of text") || last.Lines == 0 {
+		t.Errorf("the last input is %+v", last)
+	}
+}
+
+// Each kind reads whatever it takes for its own.
+func FuzzKinds(f *testing.F) {
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		if text, err := os.ReadFile(filepath.Join("testdata", e.Name())); err == nil {
+			for i := range kinds {
+				f.Add(uint8(i), string(text), "", "")
+			}
+		}
+	}
+	f.Add(uint8(0), "NCCL_DEBUG=INFO\n", "/etc/nccl.conf", "cat /etc/nccl.conf")
+	f.Fuzz(func(t *testing.T, which uint8, text, path, typed string) {
+		k := kinds[int(which)%len(kinds)]
+		lines := strings.Split(text, "\n")
+		for i := range lines {
+			lines[i] = clean(lines[i])
+		}
+		var d draft
+		m := k.scan(piece{lines: lines, path: path, command: typed})
+		if m.lines < 0 || m.lines > len(lines) {
+			t.Fatalf("%s takes %d of %d lines", k.name, m.lines, len(lines))
+		}
+		if m.lines == 0 || m.signs < enough || k.read == nil {
+			return
+		}
+		k.read(&d, section{piece: piece{lines: lines[:m.lines], path: path, command: typed}, file: "x", first: 1})
+		d.facts()
+	})
+}
+
+// Text of any kind becomes facts, and every line of it belongs to one input at most.
+func FuzzAdd(f *testing.F) {
+	entries, err := os.ReadDir("testdata")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, e := range entries {
+		if text, err := os.ReadFile(filepath.Join("testdata", e.Name())); err == nil {
+			f.Add(string(text), "")
+		}
+	}
+	f.Add("GRUB_CMDLINE_LINUX=\"x\n", "/etc/default/grub")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		var p Paste
+		if err := p.Add("x", path, strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		next := 1
+		for _, in := range p.Inputs() {
+			if in.Lines < 0 || in.Lines > 0 && in.Line < next {
+				t.Fatalf("input %+v begins before line %d", in, next)
+			}
+			next = max(next, in.Line+in.Lines)
+		}
+		inv := p.Reader().Inventory(t.Context())
+		inv.Rails()
+		inv.GPUPaths()
+	})
+}
