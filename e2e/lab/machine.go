@@ -16,8 +16,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"busbar/e2e/wire"
@@ -98,14 +100,23 @@ func start(ctx context.Context, dir string, model Model, c console, args ...stri
 	m.cmd.Stdin, m.cmd.Stdout = c.in, c.out
 	var complaints bytes.Buffer
 	m.cmd.Stderr = &complaints
-	if err := m.cmd.Start(); err != nil {
-		return nil, err
-	}
+	// QEMU ends with this process, however that ends: prctl(2) means the thread that starts it.
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
 	go func() {
-		_ = m.cmd.Wait() // how it ended is seen in its complaints
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := m.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = m.cmd.Wait() // how it ended is seen in its complaints
+		}
 		os.RemoveAll(sockets)
 		close(m.ended)
 	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
 	if m.port, err = m.dial(ctx, agent); err == nil {
 		go m.listen()
 		var conn net.Conn
