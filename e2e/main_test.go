@@ -194,17 +194,22 @@ func (g *guest) modules(names ...string) {
 // reboot reboots and waits for the guest.
 func (g *guest) reboot() {
 	g.t.Helper()
-	g.installed = nil
 	if err := g.Reboot(g.ctx); err != nil {
 		g.t.Fatal(err)
 	}
+	g.powerOn()
 }
 
 // restart cuts the power and boots again.
 func (g *guest) restart() {
 	g.t.Helper()
-	g.installed = nil
 	g.Cut()
+	g.powerOn()
+}
+
+func (g *guest) powerOn() {
+	g.t.Helper()
+	g.installed = nil
 	m, err := theLab.PowerOn(g.ctx, g.Dir, g.Model)
 	if err != nil {
 		g.t.Fatal(err)

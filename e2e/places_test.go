@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// longest are the scenarios that take more than a minute, the longest first: they are begun in this order and the others
-// when these are at work, so that no machine runs alone at the end.
+// longest are the scenarios that take more than a minute, the longest first: behind the two that come first of all, they
+// are begun in this order and then the others, so that no machine runs alone at the end.
 var longest = []string{
-	"TestPowerCut", "TestHangAtBoot", "TestHangInBusbar", "TestFresh", "TestKills", "TestBootEntries", "TestFullDisk", "TestLostArgument", "TestDrivers",
+	"TestPowerCut", "TestBootTrouble", "TestDrivers", "TestFresh", "TestKills", "TestBootEntries", "TestFullDisk", "TestLostArgument", "TestBootPartition", "TestAMD",
 }
 
 // places are where scenarios run: two at a time keep two cores busy.
