@@ -43,7 +43,7 @@ check-format:
 # go vet is one of its linters.
 lint: $(GOLANGCI)
 	@echo "== golangci-lint"
-	@$(GOLANGCI) run ./...
+	@$(GOLANGCI) run --allow-parallel-runners ./...
 
 $(GOLANGCI):
 	@echo "== building golangci-lint $(GOLANGCI_VERSION) (once)"

@@ -287,7 +287,8 @@ func (m *Machine) Thaw(ctx context.Context) error { return m.qmp.command(ctx, "c
 // is reset in place has the translations of what it ran before; each write to a page with some of them looks through all
 // of them (tb_invalidate_phys_page_range of QEMU's accel/tcg), so that GRUB and the kernel load at a tenth of their speed.
 func (m *Machine) Reboot(ctx context.Context) error {
-	reboot := []string{"systemctl", "reboot", "--no-block"}
+	// What systemctl reboot asks of PID 1 where there is no logind.
+	reboot := []string{"systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "reboot.target"}
 	if m.Model == Micro {
 		reboot = []string{"reboot"}
 	}
