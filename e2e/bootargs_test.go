@@ -48,7 +48,7 @@ func (g *guest) ownEntry() {
 	g.t.Helper()
 	g.sh(`cat > /boot/grub/custom.cfg <<EOF
 menuentry 'own' {
-	linux /boot/$(cd /boot && echo vmlinuz-*) root=UUID=$(findmnt -no UUID /) ro console=ttyS0 no_timer_check own
+	linux /boot/$(cd /boot && echo vmlinuz-*) root=UUID=$(findmnt -no UUID /) ro console=ttyS0 no_timer_check quiet cryptomgr.notests own
 	initrd /boot/$(cd /boot && echo initrd.img-*)
 }
 EOF`)

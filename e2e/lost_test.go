@@ -25,11 +25,11 @@ func TestLostState(t *testing.T) {
 	g.busbar(0, "apply", "--yes")
 	// What drivers of the other rails were asked, and their registers.
 	untouched := func() string {
-		shown := g.sh("grep . /sys/class/net/*/labfabric/* | grep -v ^/sys/class/net/" + lost.netdev + "/")
+		show := "grep . /sys/class/net/*/labfabric/* | grep -v ^/sys/class/net/" + lost.netdev + "/; md5sum"
 		for _, r := range others {
-			shown += g.sh("md5sum /sys/bus/pci/devices/" + r.address + "/config")
+			show += " /sys/bus/pci/devices/" + r.address + "/config"
 		}
-		return shown
+		return g.sh(show)
 	}
 	before := untouched()
 	mended := func(ids ...string) {
@@ -44,8 +44,7 @@ func TestLostState(t *testing.T) {
 		}
 		for _, r := range append(others, lost) {
 			g.isLossless(r, true)
-			g.is("4096", "lspci -vv -s "+r.address+" | grep -o 'MaxReadReq [0-9]*' | cut -d' ' -f2")
-			g.is("104", "cat /sys/kernel/config/rdma_cm/"+r.rdma+"/ports/1/default_roce_tos")
+			g.is("MaxReadReq 4096 104", "echo $(lspci -vv -s "+r.address+" | grep -o 'MaxReadReq [0-9]*') $(cat /sys/kernel/config/rdma_cm/"+r.rdma+"/ports/1/default_roce_tos)")
 		}
 		if now := untouched(); now != before {
 			t.Errorf("other NICs were touched:\n%s\nbefore:\n%s", now, before)

@@ -7,8 +7,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,17 +42,23 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), prepareDeadline)
-	defer cancel()
-	theLab, err = lab.Open(ctx, func(format string, args ...any) { fmt.Printf("lab: "+format+"\n", args...) })
-	if err != nil {
-		return 0, err
-	}
 	dir, err := os.MkdirTemp("", "busbar")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
+	// What is interrupted leaves no machine, which ends with this process, and no temporary file.
+	if err := os.Setenv("TMPDIR", dir); err != nil {
+		return 0, err
+	}
+	running, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(running, prepareDeadline)
+	defer cancel()
+	theLab, err = lab.Open(ctx, func(format string, args ...any) { fmt.Printf("lab: "+format+"\n", args...) })
+	if err != nil {
+		return 0, err
+	}
 	file := filepath.Join(dir, "busbar")
 	if err := lab.Build(ctx, file, "../cmd/busbar", "-ldflags", "-s -w -X main.version=e2e"); err != nil {
 		return 0, err
@@ -57,7 +66,14 @@ func run(m *testing.M) (code int, err error) {
 	if busbar, err = os.ReadFile(file); err != nil {
 		return 0, err
 	}
-	return m.Run(), nil
+	ended := make(chan int, 1)
+	go func() { ended <- m.Run() }()
+	select {
+	case code = <-ended:
+		return code, nil
+	case <-running.Done():
+		return 0, context.Cause(running)
+	}
 }
 
 // guest is a machine in a test: what goes wrong in it ends the test.
@@ -65,6 +81,8 @@ type guest struct {
 	*lab.Machine
 	t   *testing.T
 	ctx context.Context
+	// installed are the stand-in modules that it has.
+	installed []string
 	// manages are the network devices that have the default route, and management what is to stay of
 	// them; both empty where nothing is compared.
 	manages, management string
@@ -87,6 +105,8 @@ func micro(t *testing.T, says string) *guest {
 func scenarioOn(t *testing.T, model lab.Model, says string) *guest {
 	t.Helper()
 	t.Parallel()
+	places.enter(t.Name())
+	t.Cleanup(places.leave)
 	began := time.Now()
 	dir, err := filepath.Abs(filepath.Join(out, t.Name()))
 	if err != nil {
@@ -154,6 +174,11 @@ func (g *guest) sh(command string) string {
 // module that it says it is. For the guest, those that are not named do not exist.
 func (g *guest) modules(names ...string) {
 	g.t.Helper()
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(g.installed, name) })
+	if len(names) == 0 {
+		return
+	}
+	g.installed = append(g.installed, names...)
 	for _, name := range names {
 		text, err := theLab.Module(name)
 		if err != nil {
@@ -172,12 +197,19 @@ func (g *guest) reboot() {
 	if err := g.Reboot(g.ctx); err != nil {
 		g.t.Fatal(err)
 	}
+	g.powerOn()
 }
 
 // restart cuts the power and boots again.
 func (g *guest) restart() {
 	g.t.Helper()
 	g.Cut()
+	g.powerOn()
+}
+
+func (g *guest) powerOn() {
+	g.t.Helper()
+	g.installed = nil
 	m, err := theLab.PowerOn(g.ctx, g.Dir, g.Model)
 	if err != nil {
 		g.t.Fatal(err)

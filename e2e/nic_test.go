@@ -48,23 +48,29 @@ func (g *guest) railsOf(table *kmod.Fabric, parameters ...string) []rail {
 	if !ok || len(nics) != 8 {
 		g.t.Fatalf("the recording has the rails %v", nics)
 	}
-	var rails []rail
+	var rails, there []rail
 	for i, nic := range nics {
 		r := rail{kmod.Shifted(nic.Address), known(g.t, nic.Netdev), known(g.t, nic.RDMA), i}
 		if len(table.At(nic.Address).Netdevs) > 0 {
-			g.up(r)
+			there = append(there, r)
 		}
 		rails = append(rails, r)
 	}
+	g.up(there...)
 	g.leaves("bond0 " + bondPorts)
 	return rails
 }
 
-// up does what the driver and the network's configuration do when a NIC comes.
-func (g *guest) up(r rail) {
+// up does what the driver and the network's configuration do when NICs come.
+func (g *guest) up(rails ...rail) {
 	g.t.Helper()
-	g.until("[ ! -e /sys/class/infiniband/" + r.rdma + " ]") // the kernel takes the last one away a moment after its netdev
-	g.sh(fmt.Sprintf("ip link set %[1]s up && ip address add 10.0.%[3]d.1/24 dev %[1]s && rdma link add %[2]s type rxe netdev %[1]s", r.netdev, r.rdma, r.subnet))
+	script := "set -e\n"
+	for _, r := range rails {
+		// The kernel takes the last RDMA device away a moment after its netdev.
+		script += fmt.Sprintf("while [ -e /sys/class/infiniband/%[2]s ]; do sleep 0.05; done\n"+
+			"ip link set %[1]s up; ip address add 10.0.%[3]d.1/24 dev %[1]s; rdma link add %[2]s type rxe netdev %[1]s\n", r.netdev, r.rdma, r.subnet)
+	}
+	g.sh(script)
 }
 
 // bond makes the management NIC as it was recorded.
@@ -154,19 +160,12 @@ roce "rails" {
 // isLossless expects the class on a rail, as iproute2 and the files of the drivers show it.
 func (g *guest) isLossless(r rail, ofed bool) {
 	g.t.Helper()
-	name := g.netdevOf(r)
-	for command, want := range map[string]string{
-		"dcb pfc show dev %s prio-pfc":                             "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off",
-		"dcb -N app show dev %s dscp-prio | grep -o '26:3\\|48:6'": "26:3\n48:6",
-		"cat /sys/class/net/%s/mtu":                                "9000",
-		"ethtool -a %s | grep -c 'X:.*off'":                        "2",
-	} {
-		g.is(want, fmt.Sprintf(command, name))
+	want, show := "prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off 26:3 48:6 9000 2",
+		`$(dcb pfc show dev $d prio-pfc; dcb -N app show dev $d dscp-prio | grep -o '26:3\|48:6'; cat mtu; ethtool -a $d | grep -c 'X:.*off')`
+	if ofed {
+		want, show = want+" 1 1 48 6", show+" $(cd ecn && cat roce_np/enable/3 roce_rp/enable/3 roce_np/cnp_dscp roce_np/cnp_802p_prio)"
 	}
-	if !ofed {
-		return
-	}
-	g.is("1 1 48 6", fmt.Sprintf("cd /sys/class/net/%s/ecn && echo $(cat roce_np/enable/3 roce_rp/enable/3 roce_np/cnp_dscp roce_np/cnp_802p_prio)", name))
+	g.is(want, "cd /sys/bus/pci/devices/"+r.address+"/net/* && d=${PWD##*/} && echo "+show)
 }
 
 // dcb changes something with iproute2's dcb. It numbers its messages by the second, and calls it a protocol error when one

@@ -557,7 +557,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 func TestCutOff(t *testing.T) {
 	whole := recorded(t, "vm-guest-2gpu")
 	end := strings.LastIndex(whole, "}")
-	step := 1
+	step := cutEvery
 	if testing.Short() {
 		step = 101
 	}

@@ -45,6 +45,7 @@ func TestReader(t *testing.T) {
 		{"no size", usedBy(), []node.Query{node.P2PMeasurement.Query("much")}, false, 1, 0, `"much" is no size in MiB`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			a := &asked{Recorded: node.Recorded{Facts: c.facts}}
 			r := Reader{Reader: a, Options: Options{Force: c.force, Child: behaving("works")}}
 			key := measurement.Key

@@ -286,7 +286,7 @@ func TestFormat(t *testing.T) {
 }
 
 func TestHostile(t *testing.T) {
-	const n = 40_000
+	const n = 40_000 / scale
 	deep := func(open, middle, shut string) string {
 		return "locals {\n  a = " + strings.Repeat(open, n) + middle + strings.Repeat(shut, n) + "\n}\n"
 	}

@@ -146,7 +146,7 @@ func prepare(ctx context.Context, cache string, log func(string, ...any)) (*Lab,
 	}
 
 	treeDigest := digest(suite, strings.Join(packages, " "), essential, strings.Join(excluded, " "))
-	diskDigest := digest(treeDigest, fmt.Sprint(laid, linked, diskMiB, rootStartMiB, rootEndMiB), string(agent))
+	diskDigest := digest(treeDigest, fmt.Sprint(laid, linked, masked, removed, diskMiB, rootStartMiB, rootEndMiB), string(agent))
 	named := func(what string, parts ...string) string {
 		return filepath.Join(cache, what+"-"+digest(parts...))
 	}

@@ -29,10 +29,17 @@ const (
 // port leads to the agent.
 const port = ` -device virtio-serial-pci,bus=pcie.0 -device virtserialport,chardev=agent,name=` + wire.Port
 
+// bare leaves out what a kernel would look for at each boot and no scenario needs: disks and keyboard of a PC.
+const bare = `,i8042=off,sata=off,smbus=off -nodefaults`
+
+// processor is what emulation is good at: without ciphers, whose modules udev loads and the kernel tests; without
+// XSAVE, which is slow to emulate at each switch of tasks; and without ERMS, which has kernels copy byte by byte.
+const processor = ` -cpu max,-aes,-pclmulqdq,-xsave,-erms`
+
 // board has two sockets. Node 0 has a switch with two NICs, node 1 a NIC at its root port. The
 // management NIC is a virtio-net on the root bus. The spare disk is the last device, so that
 // the addresses of the others do not hang on it.
-const board = ` -machine q35,kernel-irqchip=split -smp 2 -m 1024
+const board = ` -machine q35,kernel-irqchip=split` + bare + ` -smp 2 -m 1024
 -object memory-backend-ram,size=512M,id=m0 -object memory-backend-ram,size=512M,id=m1
 -numa node,cpus=0,memdev=m0,nodeid=0 -numa node,cpus=1,memdev=m1,nodeid=1
 -device virtio-blk-pci,drive=root,bus=pcie.0` + port + `
@@ -47,7 +54,7 @@ const board = ` -machine q35,kernel-irqchip=split -smp 2 -m 1024
 -device virtio-blk-pci,drive=spare,bus=pcie.0`
 
 // microBoard has next to nothing. Its second node is there for the devices of stand-ins.
-const microBoard = ` -machine q35 -nodefaults -smp 1 -m 512
+const microBoard = ` -machine q35` + bare + ` -smp 1 -m 512
 -object memory-backend-ram,size=256M,id=m0 -object memory-backend-ram,size=256M,id=m1
 -numa node,cpus=0,memdev=m0,nodeid=0 -numa node,memdev=m1,nodeid=1
 -smbios type=0,vendor=Busbar -smbios type=1,manufacturer=Busbar,product=Micro` + port
@@ -57,11 +64,11 @@ func (model Model) hardware() []string {
 	args := "-accel tcg,thread=multi -display none -vga none -rtc base=utc"
 	switch model {
 	case Intel:
-		args += " -cpu max -device intel-iommu,intremap=on,caching-mode=on" + board
+		args += processor + " -device intel-iommu,intremap=on,caching-mode=on" + board
 	case AMD:
-		args += " -cpu EPYC" + board + " -device amd-iommu,intremap=on"
+		args += " -cpu EPYC,-aes,-pclmulqdq,-xsave" + board + " -device amd-iommu,intremap=on"
 	case Micro:
-		args += " -cpu max,-hypervisor" + microBoard
+		args += processor + ",-hypervisor" + microBoard
 	}
 	return strings.Fields(args)
 }
@@ -126,7 +133,7 @@ func (l *Lab) begin(ctx context.Context, dir string, model Model, c console) (*M
 	return nil, fmt.Errorf("no machine is called %q; there are %s, %s and %s", model, Intel, AMD, Micro)
 }
 
-// PowerOn boots a machine whose power was cut, from its disks.
+// PowerOn boots a machine that has ended or whose power was cut, from its disks.
 func (l *Lab) PowerOn(ctx context.Context, dir string, model Model) (*Machine, error) {
 	return boot(ctx, dir, model, logged(dir), l.system(model, dir)...)
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,9 +26,15 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
+// read are the recordings that recorded has read, by name.
+var read sync.Map
+
 // recorded reads a built-in recording.
 func recorded(t testing.TB, name string) node.Facts {
 	t.Helper()
+	if f, ok := read.Load(name); ok {
+		return f.(node.Facts)
+	}
 	r, err := example.Open(name)
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +44,7 @@ func recorded(t testing.TB, name string) node.Facts {
 	if err != nil {
 		t.Fatal(err)
 	}
+	read.Store(name, f)
 	return f
 }
 
@@ -63,6 +71,7 @@ func TestConvergence(t *testing.T) {
 		p := load(t, name)
 		for _, recording := range example.Names() {
 			t.Run(name+"/"+recording, func(t *testing.T) {
+				t.Parallel()
 				f := recorded(t, recording)
 				c := converges(t, p, f)
 				most := 1

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"busbar/checks"
@@ -23,17 +24,26 @@ func loader() *profiles.Loader {
 	return &profiles.Loader{Types: types(), Dirs: []profiles.Dir{profiles.Stock()}}
 }
 
-func planner() *plan.Planner { return plan.NewPlanner(types(), sink.All()) }
+var planner = sync.OnceValue(func() *plan.Planner {
+	return plan.NewPlanner(types(), sink.All())
+})
+
+// loaded are the stock profiles that load has loaded, by name.
+var loaded sync.Map
 
 // load returns a stock profile, and fails the test on any diagnostic.
 func load(t testing.TB, name string) *profiles.Profile {
 	t.Helper()
+	if p, ok := loaded.Load(name); ok {
+		return p.(*profiles.Profile)
+	}
 	p, diags := loader().Load(name)
 	if len(diags) > 0 {
 		var b strings.Builder
 		_ = profiles.WriteText(&b, diags, 100, false)
 		t.Fatalf("profile %s:\n%s", name, b.String())
 	}
+	loaded.Store(name, p)
 	return p
 }
 
