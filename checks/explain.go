@@ -39,6 +39,7 @@ func (Driver) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "driver.parameter", Title: "a parameter of the driver has another value than the profile wants", Why: "An option in modprobe.d counts when the module is loaded; what is in force can be another.", Fix: "The block nvidia_driver sets options; they are in force once the driver is loaded anew."},
 		plan.Explanation{ID: "driver.library", Title: "the driver and its library are of different versions", Why: "No new process can use a GPU: Driver/library version mismatch.", Fix: "Reboot, or unload and load the driver, after a package was replaced; hold the packages back from unattended upgrades."},
 		plan.Explanation{ID: "driver.fabric_manager", Title: "the fabric manager is of another version than the driver", Why: "It ends unless it has the driver's very version, and then no new process can use CUDA on a board with NVSwitches.", Fix: "Install both in one version and hold both.", Sources: []string{fabricGuide, "NVIDIA/gpu-operator issue 544"}},
+		plan.Explanation{ID: "driver.imex", Title: "IMEX is of another version than the driver", Why: "Jobs share memory over the NVLinks of a rack through IMEX; of another version than the driver it does not work with it.", Read: "dpkg's status of the packages nvidia-imex and nvidia-imex-NNN.", Fix: "Install both in one version and hold both.", Sources: []string{"NVIDIA IMEX service guide"}},
 	)
 }
 
@@ -53,6 +54,8 @@ func (Fabric) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "fabric.health", Title: "the fabric says that something of a GPU is not healthy", Why: "Its NVLinks carry nothing, or not all that they could.", Fix: "See Xid and SXid in the kernel log and the fabric manager's log; this is the vendor's to repair."},
 		plan.Explanation{ID: "fabric.manager", Title: "the fabric manager does not run on a node that has NVSwitches, or fails on one that has none", Why: "What runs goes on, and new processes cannot use CUDA.", Fix: "Install it in the driver's very version and enable it; where the board has no NVSwitch, disable it."},
 		plan.Explanation{ID: "fabric.management_module", Title: "ib_umad, by which NVSwitches of the fifth generation are managed, is not loaded", Why: "The fabric manager finds no NVSwitch and ends (NV_WARN_NOTHING_TO_DO).", Read: "/sys/module/ib_umad.", Fix: "kernel_module \"ib_umad\" loads it now and at boot.", Risk: "None: loading it changes nothing else."},
+		plan.Explanation{ID: "fabric.subnet_manager", Title: "nvlsm, the subnet manager of NVSwitches of the fifth generation, does not run", Why: "The fabric manager gets no routes from it, and no GPU is registered.", Read: "systemd, the fabric manager's unit and its processes.", Fix: "Install the package nvlsm that fits the fabric manager; the fabric manager starts it.", Sources: []string{fabricGuide}},
+		plan.Explanation{ID: "fabric.imex", Title: "IMEX does not run where GPUs of several nodes share an NVLink fabric, or runs where jobs bring their own", Why: "Without IMEX a GPU cannot map memory of another node: NCCL takes the network instead of NVLink.", Read: "systemd, nvidia-imex.service, and each GPU's cluster and clique (nvmlDeviceGetGpuFabricInfoV).", Fix: "Enable nvidia-imex with /etc/nvidia-imex/nodes_config.cfg the same on all nodes; mask it where the cluster's scheduler starts one for each job.", Risk: "Restarting IMEX ends jobs that share memory over it.", Sources: []string{"NVIDIA IMEX service guide"}},
 	)
 }
 
@@ -64,6 +67,7 @@ func (GID) Explanations() []plan.Explanation {
 		Risk: "Changing the addresses of a network device breaks connections over it.", Sources: []string{gidCache, ncclEnvironment},
 	},
 		plan.Explanation{ID: "gid.nics", Title: "there is no NIC whose GIDs could be judged", Fix: "See why the NICs are missing, or name others."},
+		plan.Explanation{ID: "gid.port", Title: "a port is down, and has no GID that could be used", Why: "A port without a link loses its GIDs, and gets them back with it.", Fix: "Bring the link up first: see rdma_port.state."},
 		plan.Explanation{ID: "gid.routable", Title: "a port has no RoCE v2 GID with a routable address", Why: "NCCL falls back to a link-local GID, which no router passes on: connections time out, or never begin.", Fix: "Give the network device an address, and see that it is up when the driver asks."},
 		plan.Explanation{ID: "gid.address_family", Title: "a port has no GID of the address family that NCCL looks for", Fix: "Give it an address of that family, or set NCCL_IB_ADDR_FAMILY."},
 		plan.Explanation{ID: "gid.stale", Title: "the GID table holds an address that the network device does not have", Why: "The driver missed a change; who takes such a GID sends from an address that nobody answers to.", Fix: "Set the link down and up, or remove and add the address."},
@@ -170,6 +174,7 @@ func (MTU) Explanations() []plan.Explanation {
 		Risk: "The link goes down for a moment; larger frames are lost where a switch does not take them.", Sources: []string{"Linux include/rdma/ib_addr.h, iboe_get_mtu", "NVIDIA/nccl issue 1524"},
 	},
 		plan.Explanation{ID: "mtu.nics", Title: "there is no RoCE port to judge"},
+		plan.Explanation{ID: "mtu.port", Title: "a port is down, and its MTU is not judged", Fix: "Bring the link up first: see rdma_port.state."},
 		plan.Explanation{ID: "mtu.active", Title: "the MTU of a RoCE port is smaller than wanted"},
 		plan.Explanation{ID: "mtu.equal", Title: "RoCE ports of the node have different MTUs"},
 	)
@@ -240,6 +245,8 @@ func (Platform) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "platform.transparent_hugepages", Title: "transparent huge pages are set otherwise", Why: "Large pages mean fewer translations for pinned memory.", Read: "/sys/kernel/mm/transparent_hugepage/enabled.", Fix: "echo madvise (or always) into it, and transparent_hugepage= on the kernel's command line."},
 		plan.Explanation{ID: "platform.irqbalance", Title: "irqbalance runs", Why: "It moves the interrupts of NICs to CPUs of other NUMA nodes.", Read: "systemd, irqbalance.service.", Fix: "service \"irqbalance\" { active = false, enabled = false }, or ban the NICs' interrupts in its configuration.", Risk: "Interrupts stay where they are: set their affinity (set_irq_affinity_bynode.sh)."},
 		plan.Explanation{ID: "platform.shm", Title: "/dev/shm is smaller than wanted", Why: "NCCL's shared-memory transport fails when it is full.", Read: "statfs(2) of /dev/shm.", Fix: "size= for /dev/shm in /etc/fstab; in containers --shm-size or --ipc=host.", Sources: []string{ncclTroubleshooting}},
+		plan.Explanation{ID: "platform.remove_ipc", Title: "logind removes what a user has in /dev/shm when the last session ends", Why: "A job that goes on after its user has logged out loses NCCL's shared memory.", Read: "RemoveIPC in logind.conf and its fragments; without a line systemd's built-in default counts.", Fix: "RemoveIPC=no in a fragment of /etc/systemd/logind.conf.d; it counts once logind is started anew.", Sources: []string{"logind.conf(5)"}},
+		plan.Explanation{ID: "platform.topology_file", Title: "NCCL is not told how near GPUs and NICs of a virtual machine are", Why: "The PCI tree of a guest is its hypervisor's invention: NCCL takes GPUs and NICs for far apart and leaves GPUDirect RDMA out.", Read: "NCCL_TOPO_FILE in /etc/nccl.conf, and /var/run/nvidia-topologyd/virtualTopology.xml, which NCCL looks for itself.", Fix: "NCCL_TOPO_FILE with the file that the cloud has for this kind of machine.", Risk: "A file of another kind of machine is worse than none.", Sources: []string{ncclEnvironment}},
 	)
 }
 
@@ -251,6 +258,7 @@ func (Rails) Explanations() []plan.Explanation {
 	},
 		plan.Explanation{ID: "rails.gpu", Title: "a GPU has no NIC below a common PCIe switch", Why: "What it sends to a NIC beyond its switch crosses the CPU, and NCCL copies it through host memory (NCCL_NET_GDR_LEVEL is PXB by default).", Fix: "See whether a NIC is missing from the bus; else this is how the machine is built, and optional lives with it."},
 		plan.Explanation{ID: "rails.rdma", Title: "a rail has no RDMA device", Why: "NCCL does not see the NIC.", Fix: "Load the driver's RDMA part (mlx5_ib, bnxt_re, irdma)."},
+		plan.Explanation{ID: "rails.port", Title: "a rail is down", Why: "Its GPU's traffic takes another rail, or the job ends.", Fix: "See the cable, the transceiver and the switch port, and whether somebody set the link down (ip link)."},
 		plan.Explanation{ID: "rails.model", Title: "the rails are of different models", Fix: "See which NIC was exchanged; have all of one model."},
 		plan.Explanation{ID: "rails.slot", Title: "the rails' slots are of different width or speed", Fix: "See pcie_link.width and pcie_link.speed for the odd one."},
 		plan.Explanation{ID: "rails.hca", Title: "which NICs NCCL takes is not known", Fix: "See the reason."},
@@ -270,5 +278,100 @@ func (RDMAPort) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "rdma_port.link_layer", Title: "an RDMA port is Ethernet where InfiniBand is wanted, or the other way round", Why: "It is connected to the wrong network, or none.", Fix: "LINK_TYPE_P1 in the NIC's firmware, then a reset of the firmware."},
 		plan.Explanation{ID: "rdma_port.rate", Title: "an RDMA port is slower than wanted", Why: "A collective runs at the pace of its slowest rail.", Fix: "See cable, transceiver and the port of the switch."},
 		plan.Explanation{ID: "rdma_port.firmware", Title: "a NIC's firmware is older than wanted", Why: "Faults that are mended in newer firmware are hard to find from outside.", Fix: "Flash it (mstflint, mlxfwmanager) and reset it.", Risk: "A flash that is interrupted can leave the NIC without firmware."},
+	)
+}
+
+// Explanations are about its findings.
+func (KernelLog) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Why:     "The kernel's log is the only place where many faults of GPUs, links and modules are told at all.",
+		Read:    "/dev/kmsg from boot on (dmesg).",
+		Fix:     "See the finding's own advice.",
+		Sources: []string{"NVIDIA XID errors catalogue", fabricGuide},
+	},
+		plan.Explanation{ID: "kernel_log.faults", Title: "what the kernel has said since boot is not known", Fix: "Run as root; kernel.dmesg_restrict keeps others out."},
+		plan.Explanation{ID: "kernel_log.complete", Title: "the log does not hold all since boot", Why: "What was dropped for newer lines may tell of faults.", Fix: "journalctl -k -b may have them; log_buf_len=16M on the command line keeps more."},
+		plan.Explanation{ID: "kernel_log.xid", Title: "the driver reported a fault of a GPU or of a job on it (Xid)", Why: "By number: some end a job alone, others leave a GPU or its NVLinks unusable until a reset or a new board.", Fix: "The finding names what the number asks for; a fault stays in the log until the next boot: ignore_xids or waive it when it is dealt with.", Risk: "A reset ends all that uses the GPU; on boards with NVSwitches GPUs are reset together."},
+		plan.Explanation{ID: "kernel_log.sxid", Title: "an NVSwitch reported a fault (SXid)", Why: "GPUs behind the switch lose NVLink when the fault is fatal.", Fix: "See the fabric manager's log; reset all GPUs and switches together.", Risk: "It ends all jobs of the node."},
+		plan.Explanation{ID: "kernel_log.gpu_lost", Title: "a GPU has fallen off the bus", Why: "It does not answer any more, and jobs on it hang or end.", Fix: "Power the node off and on; look at seat, riser, power and cooling."},
+		plan.Explanation{ID: "kernel_log.gpu_init", Title: "the driver could not start a GPU", Why: "CUDA does not see this GPU.", Fix: "See the lines around it; power the node off and on."},
+		plan.Explanation{ID: "kernel_log.gpu_taken", Title: "another driver has the GPUs", Why: "NVIDIA's driver does not get them.", Fix: "Keep nouveau, nvidiafb and vfio-pci away from them, in the initramfs too.", Risk: "A display on that GPU goes dark."},
+		plan.Explanation{ID: "kernel_log.version_mismatch", Title: "a program's library of the driver is of another version than the kernel module", Why: "It could not use a GPU.", Fix: "Reboot or reload the driver after an upgrade."},
+		plan.Explanation{ID: "kernel_log.dma_buf_refused", Title: "the driver did not export GPU memory to a device", Why: "GPUDirect RDMA over dma-buf failed there.", Fix: "Use the NIC that is nearest to the GPU.", Sources: []string{driverReadme}},
+		plan.Explanation{ID: "kernel_log.peer_memory", Title: "nvidia_peermem reports an error", Why: "GPUDirect RDMA over peer memory may have failed.", Fix: "dma-buf does without it, where the open kernel modules run."},
+		plan.Explanation{ID: "kernel_log.aer", Title: "a device reported a PCI Express error", Why: "Corrected ones cost bandwidth, others a transfer or the device.", Fix: "Look at seat, riser and cable; see pcie_link.", Sources: []string{"Linux Documentation/PCI/pcieaer-howto.rst"}},
+		plan.Explanation{ID: "kernel_log.iommu_fault", Title: "the IOMMU refused an access to memory", Why: "Between GPUs and NICs it means that copies arrive as zeros or garbage while calls succeed.", Fix: "Block iommu with mode passthrough; then busbar probe p2p.", Risk: "It needs a reboot.", Sources: []string{ncclTroubleshooting}},
+		plan.Explanation{ID: "kernel_log.bar", Title: "no addresses were found for a memory region of a device", Why: "Its driver cannot use it; of a GPU it is the window for GPUDirect.", Fix: "Above 4G Decoding and a larger MMIO window in the firmware's setup, else pci=realloc.", Risk: "It needs a reboot.", Sources: []string{"Linux drivers/pci/setup-bus.c"}},
+		plan.Explanation{ID: "kernel_log.mlx5", Title: "a NIC's firmware or hardware reported a fault", Why: "Its rail stops, or runs slower.", Fix: "By kind: cooling, power, cable, or firmware.", Sources: []string{"Linux drivers/net/ethernet/mellanox/mlx5/core"}},
+		plan.Explanation{ID: "kernel_log.module_symbol", Title: "a module does not fit the modules that run", Why: "It is not loaded; of nvidia_peermem GPUDirect RDMA hangs on it.", Fix: "Build it anew after RDMA stack and driver are installed.", Sources: []string{driverReadme}},
+		plan.Explanation{ID: "kernel_log.module_unversioned", Title: "a module was not built against the driver that runs", Why: "It loads, and what it does with GPU memory fails.", Fix: "Build it anew after the driver is installed."},
+		plan.Explanation{ID: "kernel_log.module_unsigned", Title: "the kernel refused a module that is not signed with a key that it knows", Why: "Under Secure Boot nothing on the running system can change that.", Fix: "Enrol the key (mokutil --import), install signed modules, or turn Secure Boot off.", Risk: "It needs somebody at the console at the next boot.", Sources: []string{"Linux Documentation/admin-guide/module-signing.rst"}},
+		plan.Explanation{ID: "kernel_log.parameter_unknown", Title: "the driver ignored a parameter that it does not have", Why: "What somebody meant to set is not set.", Fix: "Correct it in modprobe.d; /proc/driver/nvidia/params has what this version knows."},
+		plan.Explanation{ID: "kernel_log.option_unknown", Title: "the kernel ignored an argument", Why: "What somebody meant to set is not set.", Fix: "Take it off the command line.", Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt"}},
+		plan.Explanation{ID: "kernel_log.no_x2apic", Title: "x2APIC is off, because interrupts cannot be remapped", Why: "Processors whose APIC id is above 254 do not start.", Fix: "Take amd_iommu=off or intremap=off off the command line; iommu=pt leaves remapping on.", Risk: "It needs a reboot."},
+		plan.Explanation{ID: "kernel_log.ordering_cycle", Title: "systemd did not start a unit because units wait for each other in a circle", Why: "Which one it leaves out is chance, and may be the network or the fabric manager.", Fix: "systemd-analyze verify shows the circle.", Sources: []string{"systemd.unit(5)"}},
+	)
+}
+
+// Explanations are about its findings.
+func (NCCLTransport) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Read: "The log that a job left (NCCL_DEBUG=INFO, NCCL_DEBUG_FILE), channel by channel.", Fix: "See the finding's own advice.",
+		Risk: "None: the log is only read.", Sources: []string{"NCCL src/transport and src/init.cc", ncclEnvironment, ncclTroubleshooting},
+	},
+		plan.Explanation{ID: "nccl_transport.log", Title: "the log cannot be read, or is none of NCCL", Fix: "Run the job with NCCL_DEBUG=INFO and NCCL_DEBUG_FILE, and give the profile that path."},
+		plan.Explanation{ID: "nccl_transport.channels", Title: "the log does not say which transports were taken", Why: "What NCCL finds and chooses at start proves nothing; the lines of channels do.", Fix: "Let the job run a collective with NCCL_DEBUG=INFO."},
+		plan.Explanation{ID: "nccl_transport.intra_node", Title: "GPUs of one node did not talk to each other directly", Why: "Through host memory or a network an all-reduce runs at a tenth, or less, of what NVLink gives."},
+		plan.Explanation{ID: "nccl_transport.inter_node", Title: "nodes did not talk to each other over RDMA with GPUDirect", Why: "Over TCP, or with a copy through host memory, the fabric gives a fraction of its rate."},
+		plan.Explanation{ID: "nccl_transport.init", Title: "NCCL could not be initialised", Why: "That is a failed start, and says nothing about how fast a transport is."},
+		plan.Explanation{ID: "nccl_transport.run", Title: "NCCL failed after it had begun", Why: "A link, a peer or a GPU went away in the middle."},
+		plan.Explanation{ID: "nccl_transport.network", Title: "NCCL chose sockets for what goes between nodes", Why: "It found no RDMA device that it may use.", Fix: "See check rails, rdma_port, and NCCL_IB_HCA and NCCL_IB_DISABLE."},
+		plan.Explanation{ID: "nccl_transport.gpudirect", Title: "NCCL finds no GPUDirect RDMA for a NIC", Why: "It copies through host memory there.", Fix: "Block gpudirect: nvidia_peermem, or dma-buf with the open driver."},
+		plan.Explanation{ID: "nccl_transport.warning", Title: "NCCL warned of something that matters"},
+		plan.Explanation{ID: "nccl_transport.variable", Title: "a variable that turns a transport off, or bounds it, was in force", Why: "It often is left over from a search for another fault.", Fix: "Take it out of the job's environment, ~/.nccl.conf or /etc/nccl.conf."},
+	)
+}
+
+// Explanations are about its findings.
+func (BootArgs) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Why:  "An argument that is lost on its way to the kernel says nothing; the node boots without it.",
+		Read: "/proc/cmdline, /etc/default/grub and its fragments, grub.cfg, grubenv, boot loader entries.", Fix: "Correct the line, then update-grub (grub2-mkconfig, grubby) and reboot.",
+		Risk: "A wrong line in a boot entry keeps a node from booting: keep another entry.", Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt", "GRUB manual, Simple configuration handling"},
+	},
+		plan.Explanation{ID: "boot_args.running", Title: "the arguments that the kernel was started with contradict each other or do nothing"},
+		plan.Explanation{ID: "boot_args.files", Title: "what the boot loader's files say is not known"},
+		plan.Explanation{ID: "boot_args.defaults_broken", Title: "the boot loader's defaults cannot be read by the shell", Why: "update-grub fails, or stops in the middle of the file."},
+		plan.Explanation{ID: "boot_args.stale_entry", Title: "a boot entry lacks what the defaults say", Why: "Entries are made once; a kernel that was installed by other means keeps its own line."},
+		plan.Explanation{ID: "boot_args.unknown_key", Title: "a variable is none that the boot loader's scripts read", Why: "A misspelt name sets nothing."},
+		plan.Explanation{ID: "boot_args.repeated_assignment", Title: "a variable is set again, and the earlier value is lost"},
+		plan.Explanation{ID: "boot_args.dropped_tokens", Title: "arguments of one line are dropped by a later one"},
+		plan.Explanation{ID: "boot_args.stray_none", Title: "the word none stands among the arguments"},
+		plan.Explanation{ID: "boot_args.doubled_token", Title: "an argument stands twice"},
+		plan.Explanation{ID: "boot_args.separator", Title: "arguments are separated by something else than blanks", Why: "The kernel takes the whole for one argument that it does not know."},
+		plan.Explanation{ID: "boot_args.command_after_value", Title: "a word behind a value without quotes is run as a command", Why: "The variable is set for that command alone, and empty afterwards."},
+		plan.Explanation{ID: "boot_args.tuned_twice", Title: "tuned's arguments come twice"},
+		plan.Explanation{ID: "boot_args.bashism", Title: "the file uses what only bash understands", Why: "update-grub runs it with sh."},
+	)
+}
+
+// Explanations are about its findings.
+func (ModuleFiles) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Read: "modprobe.d, modules-load.d and the kernel's command line.", Fix: "Correct the line that the finding names; make the initramfs anew where it holds the module.",
+		Sources: []string{"modprobe.d(5)", "modules-load.d(5)"},
+	},
+		plan.Explanation{ID: "module_files.boot", Title: "a file keeps out a module that another one loads", Why: "The module is missing after the next boot, and only the journal says so."},
+		plan.Explanation{ID: "module_files.repeated_line", Title: "a module is named again, which does no harm"},
+		plan.Explanation{ID: "module_files.gone_option", Title: "an option is one that newer drivers ignore", Why: "What somebody meant to set is not set."},
+		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is blacklisted in a file alone, and an initramfs may still load it", Why: "nouveau takes the GPUs before the NVIDIA driver comes.", Sources: []string{"dracut.cmdline(7)"}},
+	)
+}
+
+// Explanations are about its findings.
+func (UnitFiles) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{Read: "The unit's file and its drop-ins.", Sources: []string{"systemd.unit(5)", "systemd.target(5)"}},
+		plan.Explanation{ID: "unit_files.order", Title: "a unit waits for the target that wants it", Why: "The two wait for each other, and systemd drops one of them, or something else on the way.", Fix: "Order it after what it really needs."},
+		plan.Explanation{ID: "unit_files.owner", Title: "a unit writes NCCL's file when it starts", Why: "What anybody else writes into the file is gone after its next start.", Fix: "Decide who owns the file."},
 	)
 }

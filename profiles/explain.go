@@ -11,6 +11,7 @@ func Explanations() []plan.Explanation {
 		plan.Explanation{ID: "selector.short", Title: "fewer NICs were found than the profile expects", Fix: "Look for the missing NICs on the bus, or expect another number (variables = { rails = 4 } with the stock HGX profiles)."},
 		plan.Explanation{ID: "selector.surplus", Title: "more NICs were found than the profile expects", Why: "One that is not meant would be set up like those that are, and which one it is cannot be told.", Fix: "Exclude what is not meant, or expect another number."},
 		plan.Explanation{ID: "selector.include", Title: "an address in include is that of no NIC that can be selected", Fix: "Look for the NIC on the bus, or take the address out of the list."},
+		plan.Explanation{ID: "selector.exclude", Title: "an entry in exclude matches no NIC", Why: "It may be a slip, and what was meant is still selected.", Fix: "Correct the address or id, or take it out."},
 		plan.Explanation{ID: "selector.unknown", Title: "whether NICs belong to the selection is unknown", Why: "A NIC may carry the node's only route; what is not known to be free of it is never touched.", Fix: "See the reason; name the NIC in include once it is clear that nothing else goes over it."},
 	)
 }

@@ -23,6 +23,7 @@ func (Type) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "roce.dscp_map", Title: "the DSCP of RoCE leads to another priority"},
 		plan.Explanation{ID: "roce.cnp_map", Title: "the DSCP of congestion notification leads to another priority"},
 		plan.Explanation{ID: "roce.dscp_stray", Title: "other DSCPs lead to the lossless priority, too", Why: "What is no RoCE takes its buffers and can stop it.", Fix: "Map them to another priority."},
+		plan.Explanation{ID: "roce.dscp_default", Title: "the driver's own map leads a whole octet of DSCPs to the lossless priority", Why: "That is how mlx5 starts: DSCPs 24 to 31 to priority 3. It does no harm while nothing else marks its packets so.", Fix: "Nothing has to be done."},
 		plan.Explanation{ID: "roce.ecn", Title: "ECN is not on for the lossless priority", Why: "Without it PFC alone holds back senders, and the pauses spread through the fabric."},
 		plan.Explanation{ID: "roce.cnp", Title: "congestion notifications are marked otherwise than wanted", Why: "They are held back with the traffic that they are to slow down."},
 		plan.Explanation{ID: "roce.traffic_class", Title: "the global traffic class of a port is another one", Why: "Programs that set none send into the lossy class."},
