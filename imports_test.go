@@ -124,7 +124,7 @@ func TestImportGraphCanFail(t *testing.T) {
 // TestNoClock: block types, the planner and views see time only through Facts.
 func TestNoClock(t *testing.T) {
 	for _, p := range packages(t) {
-		if !inAny(room(p.ImportPath), "plan", "modules", "checks", "proofs", "node", "profiles", "report", "internal") ||
+		if !inAny(room(p.ImportPath), "plan", "modules", "checks", "proofs", "node", "profiles", "report", "internal", "fleet", "explain") ||
 			inAny(room(p.ImportPath), "node/live", "internal/atomicfile") {
 			continue
 		}

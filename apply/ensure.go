@@ -51,7 +51,7 @@ func (r *runner) ensure(ctx context.Context, s plan.Step, planned node.Facts) (o
 	}
 }
 
-// inUse refuses a step that disturbs those who use GPUs now, whoever used them when it was planned.
+// inUse refuses a step that disturbs those who use GPUs or RDMA now, or a job of Slurm, whoever did when it was planned.
 func (r *runner) inUse(ctx context.Context, s plan.Step, inv node.Inventory) error {
 	queries := s.InUseQueries(inv)
 	if r.Disrupt || !r.running || len(queries) == 0 {

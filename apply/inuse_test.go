@@ -67,3 +67,35 @@ func TestInUse(t *testing.T) {
 		})
 	}
 }
+
+// Connections over RDMA and Slurm's jobs are not disturbed either.
+func TestRDMAInUse(t *testing.T) {
+	steps := func(node.Facts) []plan.Step {
+		return []plan.Step{{Target: "mlx5_ib", Action: plan.LoadModule{Name: "mlx5_ib", Unload: true}}}
+	}
+	connected := node.RDMAUsage{Users: []node.RDMAUser{{PID: 7, Name: "python3", Devices: []string{"mlx5_0"}}}}
+	for _, c := range []struct {
+		name       string
+		connected  node.RDMAUsage
+		jobs       []string
+		disrupt    bool
+		want, says string
+	}{
+		{"nobody", node.RDMAUsage{}, nil, false, "unload-module:mlx5_ib done", ""},
+		{"a process", connected, nil, false, "unload-module:mlx5_ib skipped", "needs --disrupt: python3 (process 7) uses mlx5_0"},
+		{"a job", node.RDMAUsage{}, []string{"3385"}, false, "unload-module:mlx5_ib skipped", "needs --disrupt: Slurm runs job 3385"},
+		{"both, and it was allowed", connected, []string{"3385"}, true, "unload-module:mlx5_ib done", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write("/sys/module/mlx5_ib/initstate", "live\n")
+			m.rdma, m.connections, m.jobs = true, c.connected, c.jobs
+			o := m.options(m.plan(steps))
+			o.Disrupt = c.disrupt
+			result := applyOn(t, o)
+			if got := strings.Join(outcomes(result), ", "); got != c.want || !strings.Contains(errorsOf(result), c.says) {
+				t.Errorf("%s: %q", got, errorsOf(result))
+			}
+		})
+	}
+}

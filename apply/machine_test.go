@@ -39,6 +39,10 @@ type machine struct {
 	// gpuDriver is the driver of its GPU; it has none where it is empty. usage is who uses it.
 	gpuDriver string
 	usage     node.GPUUsage
+	// rdma: it has an RDMA device. connections is who uses it, and jobs are Slurm's.
+	rdma        bool
+	connections node.RDMAUsage
+	jobs        []string
 	// netnsError is what its kernel answers when the network namespace mode of RDMA devices is to be set.
 	netnsError error
 }
@@ -133,6 +137,9 @@ func (m *machine) Inventory(context.Context) node.Inventory {
 			{Address: nic, Vendor: "15b3", Device: "1007", Class: "020000", Driver: cmp.Or(m.nicDriver, "mlx4_core"), Parent: port},
 		}, node.Source{}),
 	}
+	if m.rdma {
+		inv.RDMA = node.Known([]node.RDMADevice{{Name: "mlx5_0"}}, node.Source{})
+	}
 	if functions, _ := inv.PCI.Get(); m.gpuDriver != "" {
 		inv.PCI = node.Known(append(functions, node.PCIFunction{Address: gpu, Vendor: "10de", Device: "2330", Class: "030200", Driver: m.gpuDriver}), node.Source{})
 	}
@@ -202,6 +209,10 @@ func (m *machine) answer(q node.Query) node.Answer {
 		}, node.Source{}))
 	case node.GPUUsers.Name():
 		return node.GPUUsers.Answer("", node.Known(m.usage, node.Source{Path: "/proc"}))
+	case node.RDMAUsers.Name():
+		return node.RDMAUsers.Answer("", node.Known(m.connections, node.Source{Call: "netlink"}))
+	case node.SlurmJobs.Name():
+		return node.SlurmJobs.Answer("", node.Known(m.jobs, node.Source{Path: "/proc"}))
 	case node.Boot.Name():
 		boot := node.BootConfig{Loader: node.LoaderGRUBDebian, Defaults: m.list("/etc/default/grub.d"), UpdateGrub: true, Generated: m.text(nextboot.GeneratedPath)}
 		return node.Boot.Answer("", node.Known(boot, node.Source{}))

@@ -67,7 +67,7 @@ type Options struct {
 	RDMANetns func(mode string) error
 	// Boot: the run is part of a boot, so that units are started without waiting for them.
 	Boot bool
-	// Disrupt: steps are made also where they disturb those who use GPUs.
+	// Disrupt: steps are made also where they disturb those who use GPUs or RDMA, or a job of Slurm.
 	Disrupt bool
 	// Path is where programs (modprobe, update-grub) are looked for, as in $PATH;
 	// empty for the usual directories.
@@ -96,7 +96,7 @@ const (
 	Done        = "done"
 	Already     = "already" // was as wanted before
 	Failed      = "failed"
-	Skipped     = "skipped" // what it requires failed, or it disturbs those who use GPUs
+	Skipped     = "skipped" // what it requires failed, or it disturbs those who use GPUs or RDMA
 	Interrupted = "interrupted"
 )
 

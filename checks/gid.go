@@ -55,8 +55,9 @@ func (GID) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.Findings = append(a.Findings, f)
 			continue
 		}
+		table.down = p.down(facts, "gid.port")
 		tables = append(tables, table)
-		a.Findings = append(a.Findings, table.routable(), table.stale())
+		a.Findings = append(a.Findings, besides(table.down, table.routable(), table.stale())...)
 	}
 	if len(tables) > 1 {
 		a.Findings = append(a.Findings, unique(tables))
@@ -76,6 +77,8 @@ type gidTable struct {
 	addresses map[string][]netip.Addr
 	// mac of the port's own network device.
 	mac node.Value[string]
+	// down is the finding that the port is, or the zero one.
+	down plan.Finding
 	// text: addresses are those that text gave, which may lack what the network devices have.
 	text bool
 }
@@ -297,7 +300,9 @@ func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 				f.Fix += "; right is " + right[0]
 			}
 		}
-		findings = append(findings, f)
+		if f.Status == plan.OK || t.down.ID == "" { // what is wrong with a port that is down comes with it
+			findings = append(findings, f)
+		}
 	}
 	return findings
 }

@@ -72,11 +72,10 @@ func enumerate(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// hasNVSwitch reports NVSwitches that the node must route itself: functions on its PCI bus, or on bare metal a board
-// of the fifth generation, whose are none.
+// hasNVSwitch reports NVSwitches that the node must route itself. Where it is unknown whether a hypervisor does, they count.
 func hasNVSwitch(inv node.Inventory) bool {
-	functions, _ := inv.PCI.Get()
-	return slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch) || hasFifthNVSwitch(inv)
+	there, known := inv.NVSwitches().Get()
+	return there || !known && hasFifthNVSwitch(inv)
 }
 
 // mayHaveNVSwitch reports a node of which text was given that may have NVSwitches although none was named: neither the whole PCI
@@ -92,10 +91,16 @@ func mayHaveNVSwitch(inv node.Inventory) bool {
 	})
 }
 
+// hasFifthNVSwitch reports NVSwitches of the fifth generation that the node must route itself.
 func hasFifthNVSwitch(inv node.Inventory) bool {
+	return !virtualMachine(inv) && hasGPUs(inv, node.NVLinkFifth)
+}
+
+// hasGPUs reports GPUs whose NVLinks lead to such peers.
+func hasGPUs(inv node.Inventory, peers node.NVLinkPeers) bool {
 	gpus, _ := inv.GPUs().Get()
-	return !virtualMachine(inv) && slices.ContainsFunc(gpus, func(g node.GPU) bool {
+	return slices.ContainsFunc(gpus, func(g node.GPU) bool {
 		m, _ := g.Model()
-		return m.Peers == node.NVLinkFifth
+		return m.Peers == peers
 	})
 }

@@ -99,6 +99,8 @@ func TestLossless(t *testing.T) {
 		judge("the map does not list the DSCP", derived, rails(second(mapDSCP(26))).With(tc), classes(map[string]string{"dscp_map" + two: "unknown"}), "dcb app add dev eth2 dscp-prio 26:3"),
 		judge("the map does not have the DSCP", derived, rails(second(mapDSCP(26)), second(func(r *rail) { r.dcb.Driver = "bnxt_en" })).With(tc), classes(map[string]string{"dscp_map" + two: "drift"}), "does not map DSCP 26"),
 		judge("the port trusts VLAN tags", derived, rails(second(func(r *rail) { r.dcb.Trust = known(node.TrustPCP) })).With(tc), classes(map[string]string{"trust" + two: "drift"}), "trusts pcp, wanted is dscp"),
+		judge("the map of a port that trusts VLAN tags does not count", derived, rails(second(func(r *rail) { r.dcb.Trust = known(node.TrustPCP) }), second(mapDSCP(26))).With(tc),
+			classes(map[string]string{"trust" + two: "drift", "dscp_map" + two: "skipped ()"}), "the map of DSCP 26 of mlx5_2/1 (0000:24:00.0) is not judged: the port trusts pcp"),
 		judge("pause beside PFC", derived, rails(second(func(r *rail) { r.flow.Pause = known(ethtool.Pause{Rx: true}) })).With(tc), classes(map[string]string{"pause" + two: "drift"}), "ethtool -A eth2 rx off tx off"),
 		judge("ECN off for the class", derived, rails(second(func(r *rail) { r.roce.NotificationPoint = known(dcbnl.Priorities(0)) })).With(tc), classes(map[string]string{"notification_point" + two: "drift"})),
 		judge("notification packets in the lossless class", derived, rails(both(func(r *rail) { r.roce.CNPPriority = known(3) })).With(tc), classes(map[string]string{"cnp_priority": "drift", "cnp_map": "drift"}), "is 3, the lossless one"),
@@ -107,6 +109,8 @@ func TestLossless(t *testing.T) {
 			node.DCB.Answer("0000:14:00.0", lacking[node.DCBState]()), node.DCB.Answer("0000:24:00.0", lacking[node.DCBState]())),
 			classes(map[string]string{"pfc": "unsupported", "trust": "unsupported", "dscp_map": "unsupported", "cnp_map": "", "notification_point": "", "reaction_point": ""})),
 		judge("InfiniBand", derived, rails(second(func(r *rail) { r.device.Ports[0].LinkLayer = known("InfiniBand") })).With(tc), strings.ReplaceAll(notSecond(classes(nil)), "ok lossless.reaction", "drift lossless.pfc 0000:24:00.0 (/sys)\nok lossless.reaction")),
+		judge("the link layer is unknown", derived, rails(second(func(r *rail) { r.device.Ports[0].LinkLayer, r.netdev.Type = denied[string](), 5 })).With(tc),
+			strings.ReplaceAll(notSecond(classes(nil)), "ok lossless.reaction", "unknown lossless.pfc 0000:24:00.0 (/sys)\nok lossless.reaction"), "the link layer of mlx5_2/1 (0000:24:00.0) is unknown: permission denied"),
 		judge("the default ToS cannot be read", derived, rails(second(func(r *rail) { r.roce.DefaultToS = denied[int]() })).With(tc), classes(map[string]string{"tos" + two: "unknown info"})),
 		judge("a rail that cannot be read may have said otherwise", derived, rails(second(func(r *rail) { r.dcb.PFC, r.roce.TrafficClass = denied[dcbnl.PFC](), denied[node.TrafficClass]() })).With(tc), classes(map[string]string{
 			"pfc": "unknown", "cnp_priority": "unknown", "traffic_class": "unknown", "nccl": "unknown (/etc/nccl.conf:1)", "tos": "unknown", "notification_point": "unknown", "reaction_point": "unknown", "dscp_map": "unknown",

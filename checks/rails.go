@@ -23,14 +23,14 @@ func (Rails) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "rails", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
 		Doc: "Each GPU has a NIC below a common PCIe switch (PIX or PXB of nvidia-smi topo -m), where NCCL uses GPUDirect RDMA by default, each NIC has an RDMA device, " +
-			"all are of one model and in slots of one kind, and what " + sink.NCCLPath + " gives " + hcaKey + " takes these NICs and no others.",
+			"which has a link, all are of one model and in slots of one kind, and what " + sink.NCCLPath + " gives " + hcaKey + " takes these NICs and no others.",
 		Attributes: []plan.Attribute{nicsAttribute()},
 	}
 }
 
-// Queries are NCCL's file and what the NICs' PCIe links can do; the inventory tells the rest.
+// Queries are NCCL's file, the ports, and what the NICs' PCIe links can do; the inventory tells the rest.
 func (Rails) Queries(b plan.Block, inv node.Inventory) []node.Query {
-	queries := []node.Query{node.File.Query(sink.NCCLPath)}
+	queries := append(queries(b, inv, node.RDMAPort, node.Link), node.File.Query(sink.NCCLPath))
 	if inv.RootDirectory || virtualMachine(inv) {
 		return queries
 	}
@@ -48,7 +48,11 @@ func (Rails) Queries(b plan.Block, inv node.Inventory) []node.Query {
 func (Rails) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	driven, a := survey(b, facts)
 	for _, p := range driven {
-		a.Findings = append(a.Findings, rdmaDevice(p, facts.Inventory))
+		f := rdmaDevice(p, facts.Inventory)
+		a.Findings = append(a.Findings, f)
+		if down := p.down(facts, "rails.port"); f.Status == plan.OK && down.ID != "" {
+			a.Findings = append(a.Findings, down)
+		}
 	}
 	ports, _, all := portsOf(b, facts.Inventory)
 	if _, withheld := b.IsWithheld("nics", ""); withheld || facts.Inventory.RootDirectory || !all.IsKnown() {

@@ -42,6 +42,10 @@ var (
 	// directories) and /etc/environment, which win over /etc/nccl.conf.
 	NCCLUserFiles = Kind[[]confdir.File]{"nccl_user_files"}
 
+	// NCCLLog is what the logs of a job say that NCCL wrote; key is their path as NCCL_DEBUG_FILE has it, in which %h stands for the
+	// name of the host and %p for a process.
+	NCCLLog = Kind[NCCLLogState]{"nccl_log"}
+
 	// Unit is a systemd unit; key is its full name (slurmd.service).
 	Unit = Kind[UnitState]{"unit"}
 	// UnitFiles are a unit's fragment and its drop-ins in the order in which they
@@ -51,6 +55,8 @@ var (
 	OwnedDropIns = Kind[[]confdir.File]{"owned_drop_ins"}
 	// SystemConfFiles are systemd's system.conf and the system.conf.d fragments, unordered.
 	SystemConfFiles = Kind[[]confdir.File]{"system_conf_files"}
+	// LogindConfFiles are systemd-logind's logind.conf and the logind.conf.d fragments, unordered.
+	LogindConfFiles = Kind[[]confdir.File]{"logind_conf_files"}
 	// LimitsFiles are /etc/security/limits.conf and limits.d/*.conf, unordered.
 	LimitsFiles = Kind[[]confdir.File]{"limits_files"}
 	// ProcLimits are the resource limits of a unit's main process; key is the
@@ -93,6 +99,8 @@ var (
 	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
 	// FabricManager is the fabric manager that is installed.
 	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
+	// IMEX is the service by which GPUs of a rack's nodes share memory, as it is installed.
+	IMEX = Kind[FabricManagerState]{"imex"}
 	// NVML is NVIDIA's management library, which answers the kinds below.
 	NVML = Kind[NVMLState]{"nvml"}
 	// GPUInfo is what the driver says of a GPU; key is its PCI address.
@@ -105,8 +113,14 @@ var (
 	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
 	// ConfidentialComputing is whether GPUs keep their data from the host.
 	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
+	// KernelLog is what the kernel's log tells of faults since boot.
+	KernelLog = Kind[KernelLogState]{"kernel_log"}
 	// GPUUsers are the processes that use GPUs.
 	GPUUsers = Kind[GPUUsage]{"gpu_users"}
+	// RDMAUsers are the processes, and modules of the kernel, that have queue pairs.
+	RDMAUsers = Kind[RDMAUsage]{"rdma_users"}
+	// SlurmJobs are the numbers of the jobs that Slurm runs on this node, sorted as text.
+	SlurmJobs = Kind[[]string]{"slurm_jobs"}
 	// P2PMeasurement is what copies between all pairs of GPUs showed; key is the size of a copy in MiB. Nobody who only
 	// reads a node answers it: busbar verify --probe makes the copies.
 	P2PMeasurement = Kind[p2p.Result]{"p2p_measurement"}
@@ -127,13 +141,16 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Path.name:             decode[PathState],
 	Mount.name:            decode[MountState],
 	NCCLUserFiles.name:    decode[[]confdir.File],
+	NCCLLog.name:          decode[NCCLLogState],
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],
+	LogindConfFiles.name:  decode[[]confdir.File],
 	OwnedDropIns.name:     decode[[]confdir.File],
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
 	KernelConfig.name:     decode[string],
+	KernelLog.name:        decode[KernelLogState],
 	NUMANodes.name:        decode[[]NUMANode],
 	CPUs.name:             decode[CPUState],
 	RDMAPort.name:         decode[RDMAPortState],
@@ -148,6 +165,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 
 	NVIDIADriver.name:          decode[NVIDIADriverState],
 	FabricManager.name:         decode[FabricManagerState],
+	IMEX.name:                  decode[FabricManagerState],
 	NVML.name:                  decode[NVMLState],
 	GPUInfo.name:               decode[GPUState],
 	NVLinks.name:               decode[NVLinkState],
@@ -155,6 +173,8 @@ var decoders = map[string]func(valueJSON) (any, error){
 	GPUFabric.name:             decode[GPUFabricState],
 	ConfidentialComputing.name: decode[ConfidentialComputingState],
 	GPUUsers.name:              decode[GPUUsage],
+	RDMAUsers.name:             decode[RDMAUsage],
+	SlurmJobs.name:             decode[[]string],
 	P2PMeasurement.name:        decode[p2p.Result],
 }
 

@@ -35,30 +35,98 @@ func (s Step) disturbsGPUs(inv node.Inventory) bool {
 	}
 }
 
-// InUseQueries are what InUse has to know of the node; none where the step disturbs nobody who could use GPUs.
-func (s Step) InUseQueries(inv node.Inventory) []node.Query {
-	if !s.disturbsGPUs(inv) {
-		return nil
+// rdmaModules begin the names of modules without which queue pairs do not live.
+var rdmaModules = []string{"mlx4_", "mlx5_", "mlx_compat", "ib_", "iw_cm", "rdma_", "irdma", "bnxt_re"}
+
+// openIB is the service that loads the vendor's RDMA stack, and takes it away when it stops.
+const openIB = "openibd.service"
+
+// disturbsRDMA tells whether making the step ends connections over RDMA, and on which devices: it takes down a link, or the
+// RDMA stack. None are all devices.
+func (s Step) disturbsRDMA(inv node.Inventory) (devices []string, disturbs bool) {
+	switch a := s.Action.(type) {
+	case LoadModule:
+		return nil, a.Unload && slices.ContainsFunc(rdmaModules, func(begin string) bool { return strings.HasPrefix(a.Name, begin) })
+	case SetUnit:
+		return nil, a.Unit == openIB && a.Active == "inactive"
+	case RestartUnit:
+		return nil, a.Unit == openIB
 	}
-	return inUseQueries(inv)
+	if s.Effect != LinkBounce {
+		return nil, false
+	}
+	nics, _ := inv.NICs().Get()
+	for _, n := range nics {
+		if device, known := n.RDMA.Get(); known && n.String() == s.Target {
+			if device == "" {
+				return nil, false // a port without RDMA
+			}
+			devices = append(devices, device)
+		}
+	}
+	return devices, true
+}
+
+// InUseQueries are what InUse has to know of the node; none where the step disturbs nobody.
+func (s Step) InUseQueries(inv node.Inventory) []node.Query {
+	_, rdma := s.disturbsRDMA(inv)
+	return usageQueries(inv, s.disturbsGPUs(inv), rdma)
 }
 
 // inUseQueries are those of any step.
-func inUseQueries(inv node.Inventory) []node.Query {
-	if gpus, known := inv.GPUs().Get(); inv.RootDirectory || known && len(gpus) == 0 {
+func inUseQueries(inv node.Inventory) []node.Query { return usageQueries(inv, true, true) }
+
+// usageQueries ask who uses GPUs, and who RDMA, where there is any, and for Slurm's jobs, which are about both.
+func usageQueries(inv node.Inventory, gpus, rdma bool) []node.Query {
+	if inv.RootDirectory {
 		return nil
 	}
-	return []node.Query{node.GPUUsers.Query("")}
+	var queries []node.Query
+	if list, known := inv.GPUs().Get(); gpus && (!known || len(list) > 0) {
+		queries = append(queries, node.GPUUsers.Query(""))
+	}
+	if list, known := inv.RDMA.Get(); rdma && (!known || len(list) > 0) {
+		queries = append(queries, node.RDMAUsers.Query(""))
+	}
+	if len(queries) > 0 {
+		queries = append(queries, node.SlurmJobs.Query(""))
+	}
+	return queries
 }
 
-// InUse says who uses GPUs that the step would disturb, or that this is unknown; empty where it can be made. facts answer
-// InUseQueries. While the machine boots nobody has begun to use GPUs but who shows: one that was handed to VFIO waits for
-// its guest.
+// InUse says who uses GPUs or RDMA devices that the step would disturb, or that this is unknown; empty where it can be made.
+// facts answer InUseQueries. While the machine boots nobody has begun to use them but who shows: a GPU that was handed to
+// VFIO waits for its guest.
 func (s Step) InUse(facts node.Facts, booting bool) []string {
-	inv := facts.Inventory
-	if len(s.InUseQueries(inv)) == 0 {
-		return nil
+	var users []string
+	for _, q := range s.InUseQueries(facts.Inventory) {
+		switch q.Kind {
+		case node.GPUUsers.Name():
+			users = append(users, gpusInUse(facts, booting)...)
+		case node.RDMAUsers.Name():
+			v := node.RDMAUsers.Get(facts, "")
+			usage, known := v.Get()
+			devices, _ := s.disturbsRDMA(facts.Inventory)
+			users = append(users, usage.By(devices...)...)
+			if !known && !booting {
+				users = append(users, "who uses RDMA is unknown: "+v.Reason())
+			}
+		case node.SlurmJobs.Name():
+			v := node.SlurmJobs.Get(facts, "")
+			jobs, known := v.Get()
+			for _, job := range jobs {
+				users = append(users, "Slurm runs job "+job)
+			}
+			if !known && !booting {
+				users = append(users, "whether Slurm runs a job is unknown: "+v.Reason())
+			}
+		}
 	}
+	return users
+}
+
+func gpusInUse(facts node.Facts, booting bool) []string {
+	inv := facts.Inventory
 	v := node.GPUUsers.Get(facts, "")
 	usage, known := v.Get()
 	by := usage.By()

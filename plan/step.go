@@ -53,7 +53,7 @@ type Step struct {
 	Effect   Effect
 	// Settle is how long what the step provides may take to appear.
 	Settle time.Duration
-	// Disturbs are those who use GPUs and would be disturbed (InUse), in words, so that apply makes the step only where
+	// Disturbs are those who use GPUs or RDMA and would be disturbed (InUse), in words, so that apply makes the step only where
 	// that was allowed.
 	Disturbs []string
 	// Expect is the fingerprint of what the plan saw.

@@ -468,6 +468,12 @@ func TestSelectors(t *testing.T) {
 			[]string{"selector rails: whether NIC 0000:18:00.0 is protected is unknown: no default route", "selector.unknown unknown: selector rails: whether NIC 0000:18:00.0 is protected is unknown: no default route", ""}},
 		{"filter unknown", `[for n in node.nics : n if n.rdma != "mlx5_7"]`, "expect = 4", hgx(),
 			[]string{"selector rails: the NIC has no RDMA device", "selector.unknown unknown: selector rails: the NIC has no RDMA device", ""}},
+		{"those that have one", `[for n in node.nics : n if n.has_rdma]`, "expect = 2", hgx(),
+			[]string{"", "", "0000:18:00.0 0000:2a:00.0"}},
+		{"those that have one, and not a certain one", `[for n in node.nics : n if n.has_rdma && n.rdma != "mlx5_1"]`, "expect = 1", hgx(),
+			[]string{"", "", "0000:18:00.0"}},
+		{"those that have none", `[for n in node.nics : n if !n.has_rdma || n.rdma == "mlx5_1"]`, "expect = 2", hgx(),
+			[]string{"", "", "0000:2a:00.0 0000:9a:00.0"}},
 		{"no bus", "node.nics", "expect = 4", node.Inventory{},
 			[]string{"selector rails: not recorded", "selector.unknown unknown: selector rails: not recorded", ""}},
 		{"number unknown", "node.nics", "expect = node.gpus[1].numa", hgx(),
@@ -542,6 +548,9 @@ func switched() node.Inventory {
 }
 
 func TestRails(t *testing.T) {
+	guarded := switched()
+	guarded.Protected = node.Known([]node.ProtectedNetdev{{Name: "rail1"}}, node.Source{})
+
 	guest := switched()
 	guest.Virtualization = node.Known("kvm", node.Source{})
 	unprotected := switched()
@@ -570,11 +579,17 @@ func TestRails(t *testing.T) {
 		{"excluded by id", "nics = node.rails\nexclude = [\"15b3:101d\"]\nexpect = 3", switched(),
 			[]string{"selector.short selector rails: 2 of 3 NICs found", "0000:90:00.0 0000:20:00.0"}},
 		{"excluded by address", "nics = node.rails\nexclude = [\"0000:90:00.0\"]", switched(), []string{"", "0000:20:00.0"}},
-		{"excluded by port", "nics = node.rails\nexclude = [\"0000:90:00.0/1\", \"0000:20:00.0/2\"]", switched(), []string{"", "0000:20:00.0"}},
+		{"excluded by port", "nics = node.rails\nexclude = [\"0000:90:00.0/1\", \"0000:20:00.0/2\"]", switched(),
+			[]string{"selector.exclude selector rails: exclude names what is no NIC of this node: 0000:20:00.0/2", "0000:20:00.0"}},
+		{"excluded and not there, by id", "nics = node.rails\nexclude = [\"15b3:aaaa\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0"}},
 		{"included by address", "nics = node.rails\ninclude = [\"0000:40:00.0\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
 		{"included by id, each once", "nics = node.rails\ninclude = [\"15b3:1021\"]", switched(), []string{"", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
 		{"protected is never included", "nics = node.rails\ninclude = [\"15b3:101d\", \"15b3:aaaa\"]\nexpect = 3", switched(),
 			[]string{"selector.short selector rails: 2 of 3 NICs found (1 more protected: 0000:30:00.0)", "0000:90:00.0 0000:20:00.0"}},
+		{"rails of some models, a protected one of another", "nics = [for n in node.rails : n if n.pci_id != \"15b3:aaaa\"]\nexpect = 3", switched(),
+			[]string{"selector.short selector rails: 2 of 3 NICs found", "0000:90:00.0 0000:20:00.0"}},
+		{"rails of some models, one of them protected", "nics = [for n in node.rails : n if n.pci_id == \"15b3:1021\"]\nexpect = 2", guarded,
+			[]string{"selector.short selector rails: 1 of 2 NICs found (1 more protected: 0000:20:00.0)", "0000:90:00.0"}},
 		{"included and not there", "nics = node.rails\ninclude = [\"0000:aa:00.0\", \"0000:90:00.0/2\", \"0000:40:00.0\"]\nexpect = 3", switched(),
 			[]string{"selector.include selector rails: include names 0000:aa:00.0, which is no NIC of this node, and 0000:90:00.0/2, which is no NIC of this node", "0000:90:00.0 0000:20:00.0 0000:40:00.0"}},
 		{"included and protected", "nics = node.rails\ninclude = [\"0000:30:00.0\"]", switched(),

@@ -229,7 +229,7 @@ type Run struct {
 type RunStep struct {
 	Step plan.Step
 	// Status is done, already (was as wanted before), failed, skipped (what it
-	// requires failed, or it disturbs those who use GPUs) or interrupted.
+	// requires failed, or it disturbs those who use GPUs or RDMA) or interrupted.
 	Status string
 	// Error says why it failed or was skipped; empty otherwise.
 	Error string

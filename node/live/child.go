@@ -63,6 +63,10 @@ func asked(q node.Query) string {
 		return "the firmware of NIC " + q.Key
 	case kindNetwork:
 		return "the kernel's routing tables"
+	case node.RDMAUsers.Name():
+		return "the kernel's list of queue pairs"
+	case node.FabricManager.Name():
+		return "nv-fabricmanager"
 	case node.GPUInfo.Name(), node.NVLinks.Name(), node.GPUFabric.Name():
 		return "NVML about GPU " + q.Key
 	case node.NVML.Name(), node.P2P.Name(), node.ConfidentialComputing.Name():
@@ -129,6 +133,10 @@ func (d drivers) ask(q node.Query) node.Value[json.RawMessage] {
 		return encodeValue(d.roce(q.Key))
 	case node.NVConfig.Name():
 		return encodeValue(d.nvConfig(q.Key))
+	case node.RDMAUsers.Name():
+		return encodeValue(d.rdmaUsers(q.Key))
+	case node.FabricManager.Name():
+		return encodeValue(d.fabricManager(q.Key))
 	case node.NVML.Name():
 		return encodeValue(d.nvmlLibrary(q.Key))
 	case node.GPUInfo.Name():

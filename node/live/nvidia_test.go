@@ -152,7 +152,7 @@ func twoH200() *fakeNVML {
 }
 
 // nvidiaDrivers asks a library that is no real one about a tree.
-func nvidiaDrivers(t *testing.T, f *fakeNVML) drivers {
+func nvidiaDrivers(t testing.TB, f *fakeNVML) drivers {
 	return drivers{files: files{root: gpuTree(t), running: true}, nvml: func() (nvml, error) { return f, nil }}
 }
 

@@ -26,6 +26,8 @@ type draft struct {
 	// p2p is the access of GPUs to each other.
 	p2p  *p2pDraft
 	boot bootDraft
+	// ncclLogs are by the names of their texts.
+	ncclLogs map[string]*jobLog
 	// sourced are files that others read in.
 	sourced []node.Reference
 	// wholeBus: all PCI functions of the node were listed.
@@ -228,6 +230,9 @@ func (d *draft) facts() node.Facts {
 	}
 	for _, a := range d.modules.answers() {
 		add(a)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.ncclLogs)) {
+		add(d.ncclLogs[name].answer())
 	}
 	given := maps.Clone(d.given)
 	if given == nil {

@@ -171,27 +171,9 @@ var lscpuKind = kind{
 
 // Kinds that busbar knows and whose readers stand elsewhere.
 var (
-	ncclLogLine = expression(`(?:^|\s)NCCL (?:INFO|WARN|VERSION|TRACE|version|ABORT|CALL)\b`)
-	ncclPhrase  = expression(`NCCL (?:INFO|WARN) (?:NET/|Using|Channel|Bootstrap|Ring|Trees?|comm|init\.cc|cudaDriver|Setting|P2P|NCCL_|Connected|misc/|transport|include/|bootstrap|DMA-BUF|threadThresholds|Launch|ncclComm|.*Init)|NCCL version \d|\[\d+\] NCCL`)
-	klogLine    = expression(`^(?:<\d{1,3}>)?(?:\[ *\d+\.\d{6}\] )?(?:systemd\[\d+\]: \S+: (?:Found (?:ordering cycle|dependency)|Job \S+ deleted)|NVRM: |AMD-Vi: |DMAR: |iommu: Default domain|nvidia[\w-]*: |nv_peer_mem: |nvidia_fs: |Loading of (?:un)?signed module|Lockdown: |mlx5_core |pcieport |PCI: |usb |kernel: |Linux version |Command line: )`)
-	klogStamp   = expression(`^(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\] |^\d{1,3},\d+,\d+,[-c];`)
+	klogLine  = expression(`^(?:<\d{1,3}>)?(?:\[ *\d+\.\d{6}\] )?(?:systemd\[\d+\]: \S+: (?:Found (?:ordering cycle|dependency)|Job \S+ deleted)|NVRM: |AMD-Vi: |DMAR: |iommu: Default domain|nvidia[\w-]*: |nv_peer_mem: |nvidia_fs: |Loading of (?:un)?signed module|Lockdown: |mlx5_core |pcieport |PCI: |usb |kernel: |Linux version |Command line: )`)
+	klogStamp = expression(`^(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\] |^\d{1,3},\d+,\d+,[-c];`)
 )
-
-var ncclLogKind = kind{
-	name: "NCCL log",
-	scan: func(p piece) match {
-		if !strings.Contains(p.lines[0], "NCCL ") || !ncclLogLine.MatchString(p.lines[0]) {
-			return match{}
-		}
-		phrases := 0
-		n := while(p.lines, func(line string) bool {
-			phrases += one(phrases < 2 && ncclPhrase.MatchString(line))
-			return ncclLogLine.MatchString(line)
-		})
-		return match{n, 1 + min(phrases, 2)}
-	},
-	unread: "busbar does not read NCCL's log yet",
-}
 
 var kernelLogKind = kind{
 	name: "kernel log",
@@ -209,33 +191,11 @@ var kernelLogKind = kind{
 	unread: "busbar does not read the kernel's log yet",
 }
 
-// NCCL's topology as XML, and all_reduce_perf of NCCL's tests.
+// all_reduce_perf of NCCL's tests.
 var (
-	xmlSystem  = expression(`^\s*(?:<\?xml [^>]*\?>|<!--.*|<system(?: [^>]*)?>)$`)
-	xmlElement = expression(`^\s*(?:</?(?:system|cpu|pci|gpu|nvlink|xgmi|c2c|pcilink|nic|net|net_c)\b[^>]*>?|<\?xml .*|<!--.*|.*-->)$`)
-	perfHead   = expression(`^# nThread \d+ nGpus \d+ minBytes \d+`)
-	perfRow    = expression(`^ +\d+ +\d+ +\w+ +\w+ +-?\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\S+`)
+	perfHead = expression(`^# nThread \d+ nGpus \d+ minBytes \d+`)
+	perfRow  = expression(`^ +\d+ +\d+ +\w+ +\w+ +-?\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\S+`)
 )
-
-var ncclXMLKind = kind{
-	name: "NCCL topology",
-	scan: func(p piece) match {
-		if !xmlSystem.MatchString(p.lines[0]) {
-			return match{}
-		}
-		system, elements, comment := 0, 0, false
-		n := while(p.lines, func(line string) bool {
-			comment = strings.Contains(line, "<!--") || comment
-			is := comment || xmlElement.MatchString(line)
-			comment = comment && !strings.Contains(line, "-->")
-			system += one(strings.Contains(line, "<system"))
-			elements += one(strings.Contains(line, "<pci ") || strings.Contains(line, "<gpu ") || strings.Contains(line, "<cpu "))
-			return is
-		})
-		return match{n, one(system == 1) + one(elements > 0)}
-	},
-	unread: "busbar does not read NCCL's topology file yet",
-}
 
 var ncclTestsKind = kind{
 	name: "NCCL tests",

@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"busbar/explain"
 	"busbar/node"
 	"busbar/plan"
 	"busbar/plan/sink"
@@ -159,7 +160,11 @@ func Settle(t testing.TB, types []plan.Type, blocks []plan.Block, facts node.Fac
 			t.Errorf("%s serves nobody", s.ID)
 		}
 	}
+	texts := explain.New(types, sink.All(), plan.Explanations(), sink.Explanations())
 	for _, f := range first.Findings {
+		if _, ok := texts.Of(f.ID); !ok && explains(types, f.ID) {
+			t.Errorf("%s has no explanation", f.ID)
+		}
 		switch {
 		case strings.Contains(f.Summary, "without having been asked for"):
 			t.Errorf("%s of %s: %s", f.ID, f.Address, f.Summary)
@@ -186,6 +191,15 @@ func Settle(t testing.TB, types []plan.Type, blocks []plan.Block, facts node.Fac
 		}
 	}
 	return first, second, now
+}
+
+// explains reports whether the type that an id begins with explains its findings.
+func explains(types []plan.Type, id string) bool {
+	name, _, _ := strings.Cut(id, ".")
+	return slices.ContainsFunc(types, func(t plan.Type) bool {
+		_, ok := t.(plan.Explainer)
+		return ok && t.Spec().Name == name
+	})
 }
 
 // Summarize writes a plan on a few lines: findings as STATUS [SEVERITY] ID TARGET (SOURCE),

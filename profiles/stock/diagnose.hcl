@@ -177,3 +177,8 @@ service "nvidia-imex" {
 nccl {
   when = contains(local.given, "file:/etc/nccl.conf")
 }
+
+check "nccl_transport" "given" {
+  for_each = toset([for fact in local.given : trimprefix(fact, "nccl_log:") if startswith(fact, "nccl_log:")])
+  log      = each.key
+}

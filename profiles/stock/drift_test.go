@@ -48,6 +48,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.ProcLimits.Name():       unknownOf(node.ProcLimits),
 	node.RDMAPort.Name():         unknownOf(node.RDMAPort),
 	node.NUMANodes.Name():        unknownOf(node.NUMANodes),
+	node.CPUs.Name():             unknownOf(node.CPUs),
 	node.Link.Name():             unknownOf(node.Link),
 	node.LinkManagement.Name():   unknownOf(node.LinkManagement),
 	node.FlowControl.Name():      unknownOf(node.FlowControl),
@@ -59,12 +60,15 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.NVIDIADriver.Name():          unknownOf(node.NVIDIADriver),
 	node.NVML.Name():                  unknownOf(node.NVML),
 	node.FabricManager.Name():         unknownOf(node.FabricManager),
+	node.IMEX.Name():                  unknownOf(node.IMEX),
 	node.GPUInfo.Name():               unknownOf(node.GPUInfo),
 	node.NVLinks.Name():               unknownOf(node.NVLinks),
 	node.P2P.Name():                   unknownOf(node.P2P),
 	node.GPUFabric.Name():             unknownOf(node.GPUFabric),
 	node.ConfidentialComputing.Name(): unknownOf(node.ConfidentialComputing),
 	node.GPUUsers.Name():              unknownOf(node.GPUUsers),
+	node.RDMAUsers.Name():             unknownOf(node.RDMAUsers),
+	node.SlurmJobs.Name():             unknownOf(node.SlurmJobs),
 }
 
 // forget makes the answer to q unknown.
