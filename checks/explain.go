@@ -272,3 +272,38 @@ func (RDMAPort) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "rdma_port.firmware", Title: "a NIC's firmware is older than wanted", Why: "Faults that are mended in newer firmware are hard to find from outside.", Fix: "Flash it (mstflint, mlxfwmanager) and reset it.", Risk: "A flash that is interrupted can leave the NIC without firmware."},
 	)
 }
+
+// Explanations are about its findings.
+func (BootArgs) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Read: "/proc/cmdline, GRUB's defaults as the shell makes them, the boot loader's entries.", Risk: "A changed argument counts from the next boot on.",
+		Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt", "GNU GRUB manual, Simple configuration", "Boot Loader Specification"},
+	},
+		plan.Explanation{ID: "boot_args.running", Title: "an argument of the running kernel does nothing, or another one undoes it", Why: "What somebody meant to settle, often how the IOMMU treats DMA, is not in force.", Fix: "Take the argument out of where it comes from, and write the one that the kernel knows: iommu=pt for passthrough."},
+		plan.Explanation{ID: "boot_args.files", Title: "what the boot loader's files make of arguments", Why: "An argument that is lost on its way is missed at the next boot alone.", Fix: "None needed where it is ok."},
+		plan.Explanation{ID: "boot_args.stale_entry", Title: "an argument of GRUB's defaults is missing in boot entries", Why: "Where GRUB reads entries (GRUB_ENABLE_BLSCFG), its defaults count when a kernel is installed, and never again.", Fix: "grubby --update-kernel=ALL --args=..., and the same in /etc/kernel/cmdline."},
+	)
+}
+
+// Explanations are about its findings.
+func (ModuleFiles) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Read: "The files of modules-load.d and modprobe.d in the order of kmod, and /proc/cmdline.", Risk: "None for what runs: the files count when a module is loaded next.",
+		Sources: []string{"modprobe.d(5)", "modules-load.d(5)", "dracut.cmdline(7)"},
+	},
+		plan.Explanation{ID: "module_files.boot", Title: "one file loads a module at boot and another keeps it out", Why: "modprobe by hand ignores a blacklist, systemd-modules-load honours it: what works now is gone after the next boot.", Fix: "Take one of the two lines out; whoever wrote the blacklist had a reason."},
+		plan.Explanation{ID: "module_files.repeated_line", Title: "a module is named twice", Why: "It does no harm, and tells of a script that appends at each run.", Fix: "None needed."},
+		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is kept out by a file that the initramfs may lack", Why: "The initramfs has modprobe.d as it was when it was made, and nouveau takes the GPUs before the NVIDIA driver comes.", Fix: "Make the initramfs anew, or add rd.driver.blacklist=nouveau to the kernel's arguments."},
+		plan.Explanation{ID: "module_files.gone_option", Title: "an option that newer NVIDIA drivers do not have", Why: "The driver ignores it with a line in the kernel log.", Fix: "Take it out; /proc/driver/nvidia/params has what the running driver knows."},
+	)
+}
+
+// Explanations are about its findings.
+func (UnitFiles) Explanations() []plan.Explanation {
+	return plan.Explain(plan.Explanation{
+		Read: "The unit's file and its drop-ins.", Risk: "None before systemctl daemon-reload.", Sources: []string{"systemd.unit(5)", "systemd.target(5)"},
+	},
+		plan.Explanation{ID: "unit_files.order", Title: "a unit waits for the target that wants it", Why: "Each waits for the other: systemd drops a job to break the cycle, perhaps one that the network needs.", Fix: "Order the unit after what it really needs."},
+		plan.Explanation{ID: "unit_files.owner", Title: "a unit writes /etc/nccl.conf itself", Why: "What anybody else writes there is gone after the unit's next start or stop.", Fix: "Decide who owns the file: disable the unit, or have it write what is wanted."},
+	)
+}
