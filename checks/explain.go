@@ -335,14 +335,14 @@ func (NCCLTransport) Explanations() []plan.Explanation {
 // Explanations are about its findings.
 func (BootArgs) Explanations() []plan.Explanation {
 	return plan.Explain(plan.Explanation{
-		Why:  "An argument that is lost on its way to the kernel says nothing; the node boots without it.",
-		Read: "/proc/cmdline, /etc/default/grub and its fragments, grub.cfg, grubenv, boot loader entries.", Fix: "Correct the line, then update-grub (grub2-mkconfig, grubby) and reboot.",
-		Risk: "A wrong line in a boot entry keeps a node from booting: keep another entry.", Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt", "GRUB manual, Simple configuration handling"},
+		Read: "/proc/cmdline, GRUB's defaults as the shell makes them, the boot loader's entries.", Risk: "A changed argument counts from the next boot on.",
+		Fix: "Correct the line, make the boot entries anew (update-grub, grub2-mkconfig) and reboot.",
+		Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt", "GNU GRUB manual, Simple configuration", "Boot Loader Specification"},
 	},
-		plan.Explanation{ID: "boot_args.running", Title: "the arguments that the kernel was started with contradict each other or do nothing"},
-		plan.Explanation{ID: "boot_args.files", Title: "what the boot loader's files say is not known"},
+		plan.Explanation{ID: "boot_args.running", Title: "an argument of the running kernel does nothing, or another one undoes it", Why: "What somebody meant to settle, often how the IOMMU treats DMA, is not in force.", Fix: "Take the argument out of where it comes from, and write the one that the kernel knows: iommu=pt for passthrough."},
+		plan.Explanation{ID: "boot_args.files", Title: "what the boot loader's files make of arguments", Why: "An argument that is lost on its way is missed at the next boot alone.", Fix: "None needed where it is ok."},
+		plan.Explanation{ID: "boot_args.stale_entry", Title: "an argument of GRUB's defaults is missing in boot entries", Why: "Where GRUB reads entries (GRUB_ENABLE_BLSCFG), its defaults count when a kernel is installed, and never again.", Fix: "grubby --update-kernel=ALL --args=..., and the same in /etc/kernel/cmdline."},
 		plan.Explanation{ID: "boot_args.defaults_broken", Title: "the boot loader's defaults cannot be read by the shell", Why: "update-grub fails, or stops in the middle of the file."},
-		plan.Explanation{ID: "boot_args.stale_entry", Title: "a boot entry lacks what the defaults say", Why: "Entries are made once; a kernel that was installed by other means keeps its own line."},
 		plan.Explanation{ID: "boot_args.unknown_key", Title: "a variable is none that the boot loader's scripts read", Why: "A misspelt name sets nothing."},
 		plan.Explanation{ID: "boot_args.repeated_assignment", Title: "a variable is set again, and the earlier value is lost"},
 		plan.Explanation{ID: "boot_args.dropped_tokens", Title: "arguments of one line are dropped by a later one"},
@@ -358,20 +358,22 @@ func (BootArgs) Explanations() []plan.Explanation {
 // Explanations are about its findings.
 func (ModuleFiles) Explanations() []plan.Explanation {
 	return plan.Explain(plan.Explanation{
-		Read: "modprobe.d, modules-load.d and the kernel's command line.", Fix: "Correct the line that the finding names; make the initramfs anew where it holds the module.",
-		Sources: []string{"modprobe.d(5)", "modules-load.d(5)"},
+		Read: "The files of modules-load.d and modprobe.d in the order of kmod, and /proc/cmdline.", Risk: "None for what runs: the files count when a module is loaded next.",
+		Sources: []string{"modprobe.d(5)", "modules-load.d(5)", "dracut.cmdline(7)"},
 	},
-		plan.Explanation{ID: "module_files.boot", Title: "a file keeps out a module that another one loads", Why: "The module is missing after the next boot, and only the journal says so."},
-		plan.Explanation{ID: "module_files.repeated_line", Title: "a module is named again, which does no harm"},
-		plan.Explanation{ID: "module_files.gone_option", Title: "an option is one that newer drivers ignore", Why: "What somebody meant to set is not set."},
-		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is blacklisted in a file alone, and an initramfs may still load it", Why: "nouveau takes the GPUs before the NVIDIA driver comes.", Sources: []string{"dracut.cmdline(7)"}},
+		plan.Explanation{ID: "module_files.boot", Title: "one file loads a module at boot and another keeps it out", Why: "modprobe by hand ignores a blacklist, systemd-modules-load honours it: what works now is gone after the next boot.", Fix: "Take one of the two lines out; whoever wrote the blacklist had a reason."},
+		plan.Explanation{ID: "module_files.repeated_line", Title: "a module is named twice", Why: "It does no harm, and tells of a script that appends at each run.", Fix: "None needed."},
+		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is kept out by a file that the initramfs may lack", Why: "The initramfs has modprobe.d as it was when it was made, and nouveau takes the GPUs before the NVIDIA driver comes.", Fix: "Make the initramfs anew, or add rd.driver.blacklist=nouveau to the kernel's arguments."},
+		plan.Explanation{ID: "module_files.gone_option", Title: "an option that newer NVIDIA drivers do not have", Why: "The driver ignores it with a line in the kernel log.", Fix: "Take it out; /proc/driver/nvidia/params has what the running driver knows."},
 	)
 }
 
 // Explanations are about its findings.
 func (UnitFiles) Explanations() []plan.Explanation {
-	return plan.Explain(plan.Explanation{Read: "The unit's file and its drop-ins.", Sources: []string{"systemd.unit(5)", "systemd.target(5)"}},
-		plan.Explanation{ID: "unit_files.order", Title: "a unit waits for the target that wants it", Why: "The two wait for each other, and systemd drops one of them, or something else on the way.", Fix: "Order it after what it really needs."},
-		plan.Explanation{ID: "unit_files.owner", Title: "a unit writes NCCL's file when it starts", Why: "What anybody else writes into the file is gone after its next start.", Fix: "Decide who owns the file."},
+	return plan.Explain(plan.Explanation{
+		Read: "The unit's file and its drop-ins.", Risk: "None before systemctl daemon-reload.", Sources: []string{"systemd.unit(5)", "systemd.target(5)"},
+	},
+		plan.Explanation{ID: "unit_files.order", Title: "a unit waits for the target that wants it", Why: "Each waits for the other: systemd drops a job to break the cycle, perhaps one that the network needs.", Fix: "Order the unit after what it really needs."},
+		plan.Explanation{ID: "unit_files.owner", Title: "a unit writes /etc/nccl.conf itself", Why: "What anybody else writes there is gone after the unit's next start or stop.", Fix: "Decide who owns the file: disable the unit, or have it write what is wanted."},
 	)
 }
