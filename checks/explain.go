@@ -336,7 +336,7 @@ func (NCCLTransport) Explanations() []plan.Explanation {
 func (BootArgs) Explanations() []plan.Explanation {
 	return plan.Explain(plan.Explanation{
 		Read: "/proc/cmdline, GRUB's defaults as the shell makes them, the boot loader's entries.", Risk: "A changed argument counts from the next boot on.",
-		Fix: "Correct the line, make the boot entries anew (update-grub, grub2-mkconfig) and reboot.",
+		Fix:     "Correct the line, make the boot entries anew (update-grub, grub2-mkconfig) and reboot.",
 		Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt", "GNU GRUB manual, Simple configuration", "Boot Loader Specification"},
 	},
 		plan.Explanation{ID: "boot_args.running", Title: "an argument of the running kernel does nothing, or another one undoes it", Why: "What somebody meant to settle, often how the IOMMU treats DMA, is not in force.", Fix: "Take the argument out of where it comes from, and write the one that the kernel knows: iommu=pt for passthrough."},
