@@ -7,6 +7,7 @@ import "busbar/plan"
 // All returns every check, sorted by name.
 func All() []plan.Type {
 	return []plan.Type{
+		BootArgs{},
 		DeviceNodes{},
 		Driver{},
 		Fabric{},
@@ -15,9 +16,12 @@ func All() []plan.Type {
 		GPUDirectStorage{},
 		GPUs{},
 		InfiniBand{},
+		KernelLog{},
 		Lossless{},
 		Memlock{},
+		ModuleFiles{},
 		MTU{},
+		NCCLTransport{},
 		NICNVConfig{},
 		NVLink{},
 		P2P{},
@@ -25,6 +29,7 @@ func All() []plan.Type {
 		Platform{},
 		Rails{},
 		RDMAPort{},
+		UnitFiles{},
 	}
 }
 

@@ -117,7 +117,7 @@ func (c *claims) rdma(layer string, origin plan.Origin) {
 	if set {
 		keys = nil
 	}
-	c.loaded(plan.RDMAModules(keys, c.inv)...)
+	c.facts = append(c.facts, plan.RDMAModuleFacts(keys, c.inv, c.block.Origin)...)
 }
 
 // nvlink claims what NVLinks need. by says what asks for them.
@@ -149,9 +149,15 @@ const openFact = "open kernel modules of the driver"
 func (Fabric) Claims(b plan.Block, inv node.Inventory) []plan.Contribution {
 	c := claims{block: b, inv: inv}
 	c.loaded(nvidiaModule)
-	functions, _ := inv.PCI.Get()
-	if slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch) {
-		c.node(plan.UnitFact(fabricManagerUnit, "active"), "true", "the NVSwitches of this node", b.Origin)
+	functions, known := inv.PCI.Get()
+	fact := plan.Contribution{Sink: plan.FactSink, Key: plan.UnitFact(fabricManagerUnit, "active"), Value: "true", Origin: b.Origin}
+	switch {
+	case !known:
+		fact.Where = "with NVSwitches"
+		c.facts = append(c.facts, fact)
+	case slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch):
+		fact.By = "the NVSwitches of this node"
+		c.facts = append(c.facts, fact)
 	}
 	return c.facts
 }
@@ -212,11 +218,18 @@ func (MTU) Claims(b plan.Block, inv node.Inventory) []plan.Contribution {
 	return c.facts
 }
 
-// linkTypes are the link layers by the words and numbers of LINK_TYPE_P1 and LINK_TYPE_P2.
-var linkTypes = map[string]string{"eth": ethernet, "2": ethernet, "ib": infiniBand, "1": infiniBand}
+// portParameters are what parameters of firmware say of ports, by their names without the port's number (mstflint's
+// mlxconfig_host.db), and by their values in words and numbers.
+var portParameters = []struct {
+	prefix, fact string
+	values       map[string]string
+}{
+	{"LINK_TYPE_P", plan.LinkLayerFact, map[string]string{"eth": ethernet, "2": ethernet, "ib": infiniBand, "1": infiniBand}},
+	{"LLDP_NB_DCBX_P", plan.DCBXFact, map[string]string{"true": plan.DCBXFirmware, "1": plan.DCBXFirmware, "false": plan.DCBXHost, "0": plan.DCBXHost}},
+}
 
-// Claims are the parameters. A device has the link layers of its ports in those of its first function; ports of a device are
-// functions, of which LINK_TYPE_P2 is for the second.
+// Claims are the parameters. A device has what they say of its ports in those of its first function; ports of a device are
+// functions, of which NAME_P2 is for the second.
 func (NICNVConfig) Claims(b plan.Block, inv node.Inventory) []plan.Contribution {
 	c := claims{block: b, inv: inv}
 	settings, _ := wantedSettings(b)
@@ -226,15 +239,17 @@ func (NICNVConfig) Claims(b plan.Block, inv node.Inventory) []plan.Contribution 
 		for _, element := range s.elements {
 			c.nics("firmware parameter "+element, strings.ToLower(s.want), "", origin)
 		}
-		layer, ok := linkTypes[strings.ToLower(s.want)]
-		number, isType := strings.CutPrefix(s.name, "LINK_TYPE_P")
-		for _, k := range keys {
-			address, _, _ := node.ParseNIC(k)
-			_, function, _ := strings.Cut(address, ".")
-			if ok && isType && (set && number == "1" || number == "1" && function == "0" || number == "2" && function == "1") {
-				c.facts = append(c.facts, plan.Contribution{
-					Sink: plan.FactSink, Key: plan.LinkLayerFact, Device: k, SetOfDevices: set, Value: layer, By: fmt.Sprintf("%s = %q", s.name, s.want), Origin: origin,
-				})
+		for _, p := range portParameters {
+			value, ok := p.values[strings.ToLower(s.want)]
+			number, has := strings.CutPrefix(s.name, p.prefix)
+			for _, k := range keys {
+				address, _, _ := node.ParseNIC(k)
+				_, function, _ := strings.Cut(address, ".")
+				if ok && has && (set && number == "1" || number == "1" && function == "0" || number == "2" && function == "1") {
+					c.facts = append(c.facts, plan.Contribution{
+						Sink: plan.FactSink, Key: p.fact, Device: k, SetOfDevices: set, Value: value, By: fmt.Sprintf("%s = %q", s.name, s.want), Origin: origin,
+					})
+				}
 			}
 		}
 	}

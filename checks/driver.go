@@ -17,7 +17,7 @@ type Driver struct{}
 func (Driver) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "driver", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
-		Doc: "The NVIDIA driver that is loaded: it has all GPUs, and its library and the fabric manager are of its version.",
+		Doc: "The NVIDIA driver that is loaded: it has all GPUs, and its library, the fabric manager and IMEX are of its version.",
 		Attributes: []plan.Attribute{
 			{Name: "version", Type: cty.String, Example: `"580.95.05"`, Doc: "The version that it must have. Left out, any."},
 			{Name: "min_version", Type: cty.String, Example: `"570"`, Doc: "The version that it must have at least. Left out, any."},
@@ -67,12 +67,37 @@ func (Driver) Validate(b plan.Block) []plan.Problem {
 	return problems
 }
 
-// Queries are the driver, its library and the fabric manager.
+// Queries are the driver, its library and what goes with it.
 func (Driver) Queries(_ plan.Block, inv node.Inventory) []node.Query {
 	if inv.RootDirectory {
 		return nil
 	}
-	return []node.Query{node.NVIDIADriver.Query(""), node.NVML.Query(""), node.FabricManager.Query("")}
+	queries := []node.Query{node.NVIDIADriver.Query(""), node.NVML.Query("")}
+	for _, c := range companions(inv) {
+		queries = append(queries, c.kind.Query(""))
+	}
+	return queries
+}
+
+// companion is a program that ends unless it has the driver's very version.
+type companion struct {
+	id, name, pkg string
+	kind          node.Kind[node.FabricManagerState]
+	// needless says why the node does not need it; empty where it does.
+	needless string
+}
+
+// companions are those that the node may need. IMEX looks at the driver's version when it starts, and ends where it does not fit
+// (NVIDIA's IMEX guide, "Other NVIDIA software packages").
+func companions(inv node.Inventory) []companion {
+	manager := companion{id: "driver.fabric_manager", name: "the fabric manager", pkg: "nvidia-fabricmanager", kind: node.FabricManager}
+	if !hasNVSwitch(inv) && !mayHaveNVSwitch(inv) {
+		manager.needless = "the node has no NVSwitch that would need it"
+	}
+	if hasGPUs(inv, node.NVLinkRack) {
+		return []companion{manager, {id: "driver.imex", name: "IMEX", pkg: "nvidia-imex", kind: node.IMEX}}
+	}
+	return []companion{manager}
 }
 
 const driverID = "driver.loaded"
@@ -108,8 +133,10 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, f)
 	}
 	a.Findings = append(a.Findings, library(driver, facts))
-	if f, judged := managerVersion(driver, facts); judged {
-		a.Findings = append(a.Findings, f)
+	for _, c := range companions(facts.Inventory) {
+		if f, judged := c.judge(driver, c.kind.Get(facts, "")); judged {
+			a.Findings = append(a.Findings, f)
+		}
 	}
 	return a
 }
@@ -121,7 +148,7 @@ func bound(gpus []node.GPU, inv node.Inventory) []plan.Finding {
 		function, _ := inv.PCIFunction(g.Address)
 		f := plan.Finding{ID: "driver.bound", Target: g.Address, Want: "nvidia", Found: function.Driver, Source: inv.PCI.Source()}
 		switch {
-		case function.Driver == "nvidia":
+		case function.Driver == "nvidia", function.Driver == "" && inv.FromText():
 			continue
 		case function.IsVFIO():
 			f.Status = plan.Skipped
@@ -230,10 +257,8 @@ func library(driver node.NVIDIADriverState, facts node.Facts) plan.Finding {
 	return f
 }
 
-// managerVersion judges whether the fabric manager has the driver's very version; false where none is installed.
-func managerVersion(driver node.NVIDIADriverState, facts node.Facts) (plan.Finding, bool) {
-	const id = "driver.fabric_manager"
-	v := node.FabricManager.Get(facts, "")
+// judge judges whether it has the driver's very version; false where none is installed.
+func (c companion) judge(driver node.NVIDIADriverState, v node.Value[node.FabricManagerState]) (plan.Finding, bool) {
 	state, ok := v.Get()
 	if ok && !state.Installed {
 		return plan.Finding{}, false
@@ -243,19 +268,20 @@ func managerVersion(driver node.NVIDIADriverState, facts node.Facts) (plan.Findi
 		version = node.UnknownLike[string](v)
 	}
 	have, known := version.Get()
-	f := plan.Finding{ID: id, Target: "fabric manager", Status: plan.OK, Want: driver.Version, Found: have, Source: version.Source(), Summary: "the fabric manager is of the driver's version"}
+	f := plan.Finding{ID: c.id, Target: strings.TrimPrefix(c.name, "the "), Status: plan.OK, Want: driver.Version, Found: have, Source: version.Source(), Summary: c.name + " is of the driver's version"}
 	switch {
 	case !known:
-		f = plan.Unread(id, "the version of the fabric manager", version)
-		f.Target = "fabric manager"
-		if !hasNVSwitch(facts.Inventory) {
-			f.Status, f.Summary = plan.Skipped, "the version of the fabric manager is unknown, and the node has no NVSwitch that would need it"
+		target := f.Target
+		f = plan.Unread(c.id, "the version of "+c.name, version)
+		f.Target = target
+		if c.needless != "" {
+			f.Status, f.Summary = plan.Skipped, "the version of "+c.name+" is unknown, and "+c.needless
 		}
 	case have != driver.Version:
 		f.Status = plan.Drift
-		f.Summary = fmt.Sprintf("the driver is %s, the fabric manager %s", driver.Version, have)
-		f.Why = "the fabric manager ends unless it has the driver's very version"
-		f.Fix = "install nvidia-fabricmanager of version " + driver.Version + ", and hold both packages together"
+		f.Summary = fmt.Sprintf("the driver is %s, %s %s", driver.Version, c.name, have)
+		f.Why = c.name + " ends unless it has the driver's very version"
+		f.Fix = "install " + c.pkg + " of version " + driver.Version + ", and hold both packages together"
 	}
 	return f, true
 }

@@ -50,6 +50,13 @@ func TestDriver(t *testing.T) {
 		judge("the fabric manager's version is unknown, and nothing needs it", all, newBox("26b9", 2, func(b *box) { b.manager = denied[node.FabricManagerState]() }),
 			"skipped driver.fabric_manager fabric manager (/sys)\n"+ours+loaded, "the node has no NVSwitch that would need it"),
 
+		judge("IMEX is of the driver's version", all, newBox("2941", 1, imex(driverVersion, "active")), "ok driver.imex IMEX (/sys)\n"+ours+loaded),
+		judge("IMEX is older by one release", all, newBox("2941", 1, imex("580.95.04", "failed")), "drift driver.imex IMEX (/sys)\n"+ours+loaded,
+			"the driver is 580.95.05, IMEX 580.95.04\ninstall nvidia-imex of version 580.95.05, and hold both packages together"),
+		judge("IMEX's version is unknown", all, newBox("2941", 1, func(b *box) {
+			b.imexPackage = known(node.FabricManagerState{Installed: true, Version: denied[string]()})
+		}), "unknown driver.imex IMEX (/sys)\n"+ours+loaded),
+
 		// A driver that was upgraded and not loaded anew.
 		judge("the library is newer than the driver", all, newBox("2330", 2, library("13.580.105.08", node.Unknown[string]("Driver/library version mismatch", node.Source{}))),
 			"drift driver.library library (/sys)\n"+loaded, "the driver is 580.95.05, its library is of 580.105.08\nthe driver was upgraded and not loaded anew: reboot"),

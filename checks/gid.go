@@ -55,8 +55,9 @@ func (GID) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.Findings = append(a.Findings, f)
 			continue
 		}
+		table.down = p.down(facts, "gid.port")
 		tables = append(tables, table)
-		a.Findings = append(a.Findings, table.routable(), table.stale())
+		a.Findings = append(a.Findings, besides(table.down, table.routable(), table.stale())...)
 	}
 	if len(tables) > 1 {
 		a.Findings = append(a.Findings, unique(tables))
@@ -76,6 +77,10 @@ type gidTable struct {
 	addresses map[string][]netip.Addr
 	// mac of the port's own network device.
 	mac node.Value[string]
+	// down is the finding that the port is, or the zero one.
+	down plan.Finding
+	// text: addresses are those that text gave, which may lack what the network devices have.
+	text bool
 }
 
 // gidsOf reads the table; f says why it cannot be judged, where it cannot.
@@ -94,10 +99,10 @@ func gidsOf(p port, facts node.Facts) (t gidTable, f plan.Finding) {
 		return t, unread(p, id, "the GID table", state.GIDs)
 	}
 	netdevs, ok := facts.Inventory.Netdevs.Get()
-	if !ok {
+	if !ok && !facts.Inventory.FromText() {
 		return t, unread(p, id, "the addresses", facts.Inventory.Netdevs)
 	}
-	t = gidTable{port: p, gids: gids, source: state.GIDs.Source(), addresses: map[string][]netip.Addr{}}
+	t = gidTable{text: facts.Inventory.FromText(), port: p, gids: gids, source: state.GIDs.Source(), addresses: map[string][]netip.Addr{}}
 	for _, d := range netdevs {
 		for _, text := range d.Addresses {
 			if prefix, err := netip.ParsePrefix(text); err == nil {
@@ -110,7 +115,9 @@ func gidsOf(p port, facts node.Facts) (t gidTable, f plan.Finding) {
 }
 
 // has reports whether a GID's address is one that its network device has now.
-func (t gidTable) has(g node.GID) bool { return slices.Contains(t.addresses[g.Netdev], g.Address()) }
+func (t gidTable) has(g node.GID) bool {
+	return t.text && len(t.addresses[g.Netdev]) == 0 || slices.Contains(t.addresses[g.Netdev], g.Address())
+}
 
 // isRoutable reports whether an address can be reached through a router.
 func isRoutable(a netip.Addr) bool {
@@ -257,7 +264,11 @@ func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 	const id = "gid.index"
 	index, source, problem := pinned(b, facts)
 	if problem.ID != "" {
-		return []plan.Finding{problem}
+		findings := []plan.Finding{problem}
+		for _, t := range tables {
+			findings = append(findings, t.family(ncclSetting(facts, addressFamilyKey))...)
+		}
+		return findings
 	}
 	if index < 0 {
 		findings := []plan.Finding{{
@@ -289,7 +300,9 @@ func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 				f.Fix += "; right is " + right[0]
 			}
 		}
-		findings = append(findings, f)
+		if f.Status == plan.OK || t.down.ID == "" { // what is wrong with a port that is down comes with it
+			findings = append(findings, f)
+		}
 	}
 	return findings
 }
@@ -300,6 +313,9 @@ func chosen(b plan.Block, tables []gidTable, facts node.Facts) []plan.Finding {
 func (t gidTable) family(setting node.Value[string]) []plan.Finding {
 	text, ok := setting.Get()
 	v4, v6 := t.right()
+	if !ok && t.text && len(v4) == 0 && len(v6) > 0 { // who pasted GIDs may not have said what NCCL is told
+		ok = true
+	}
 	switch {
 	case !ok || len(v4)+len(v6) == 0: // told already
 		return nil

@@ -78,6 +78,12 @@ func TestGID(t *testing.T) {
 			r.port.GIDs = denied[[]node.GID]()
 		}).With(node.File.Answer("/etc/nccl.conf", denied[node.FileState]())),
 			"unknown gid.index NCCL_IB_GID_INDEX (/sys)\n"+first+"unknown gid.routable 0000:24:00.0 (/sys)\nunknown gid.stale 0000:14:00.0 ()\n", "the MAC that GIDs are held against of mlx5_1/1 (0000:14:00.0) is unknown: not recorded"),
+		judge("a rail is switched off", all, rails(gids(), second(func(r *rail) { r.link.Up, r.link.Carrier = known(false), denied[bool]() })),
+			unpinned+"drift gid.port 0000:24:00.0 (/sys)\n"+first+current+fresh, "mlx5_2/1 (0000:24:00.0) carries nothing: down\nbring eth2 up"),
+		judge("a rail without a link", all, rails(second(func(r *rail) { r.link.Carrier = known(false) })), unpinned+"drift gid.port 0000:24:00.0 (/sys)\n"+first+fine+current+fresh, "carries nothing: no link\nlook at the cable"),
+		judge("whether a rail has a link is unread", all, rails(second(func(r *rail) { r.link.Carrier = denied[bool]() })), unpinned+first+fine+current+fresh),
+		judge("the pinned index of a rail that is down is not judged", all, rails(gids(), second(func(r *rail) { r.port.State = known("DOWN") })).With(ncclConf("NCCL_IB_GID_INDEX=3\n")),
+			"ok gid.index 0000:14:00.0 (/etc/nccl.conf:1)\ndrift gid.port 0000:24:00.0 (/sys)\n"+first+current+fresh),
 		judge("nothing asked", all, rails(both(func(r *rail) { r.unread[node.RDMAPort.Name()] = true })),
 			unpinned+"unknown gid.routable 0000:14:00.0 ()\nunknown gid.routable 0000:24:00.0 ()\n"),
 	})

@@ -22,6 +22,8 @@ func gpusToJudge(id string, facts node.Facts) (gpus []node.GPU, a plan.Assessmen
 	v := facts.Inventory.GPUs()
 	gpus, known := v.Get()
 	switch {
+	case !known && facts.Inventory.FromText(): // what is not about one GPU can be judged
+		return nil, a, true
 	case !known:
 		f := plan.Unread(id, "which GPUs there are", v)
 		f.Target = "gpus"
@@ -49,7 +51,7 @@ func eachGPU(inv node.Inventory, kinds ...interface{ Query(key string) node.Quer
 
 // unreadGPU is the finding about something of a GPU that could not be read.
 func unreadGPU[T any](id, address, what string, v node.Value[T]) plan.Finding {
-	f := plan.Unread(id, what+" of GPU "+address, v)
+	f := plan.Unread(id, what+" of "+node.Called("GPU", address), v)
 	f.Target = address
 	return f
 }
@@ -57,9 +59,9 @@ func unreadGPU[T any](id, address, what string, v node.Value[T]) plan.Finding {
 // name is how findings call a GPU: by its address and, where it is known, its model.
 func name(g node.GPU) string {
 	if m, ok := g.Model(); ok {
-		return fmt.Sprintf("GPU %s (%s)", g.Address, strings.TrimPrefix(m.Product, "NVIDIA "))
+		return fmt.Sprintf("%s (%s)", node.Called("GPU", g.Address), strings.TrimPrefix(m.Product, "NVIDIA "))
 	}
-	return "GPU " + g.Address
+	return node.Called("GPU", g.Address)
 }
 
 // enumerate lists words as a sentence does.
@@ -70,17 +72,35 @@ func enumerate(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// hasNVSwitch reports NVSwitches that the node must route itself: functions on its PCI bus, or on bare metal a board
-// of the fifth generation, whose are none.
+// hasNVSwitch reports NVSwitches that the node must route itself. Where it is unknown whether a hypervisor does, they count.
 func hasNVSwitch(inv node.Inventory) bool {
-	functions, _ := inv.PCI.Get()
-	return slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch) || hasFifthNVSwitch(inv)
+	there, known := inv.NVSwitches().Get()
+	return there || !known && hasFifthNVSwitch(inv)
 }
 
-func hasFifthNVSwitch(inv node.Inventory) bool {
+// mayHaveNVSwitch reports a node of which text was given that may have NVSwitches although none was named: neither the whole PCI
+// bus nor models of GPUs that take none.
+func mayHaveNVSwitch(inv node.Inventory) bool {
+	if inv.Partial == "" || hasNVSwitch(inv) {
+		return false
+	}
 	gpus, _ := inv.GPUs().Get()
-	return !virtualMachine(inv) && slices.ContainsFunc(gpus, func(g node.GPU) bool {
+	return len(gpus) == 0 || slices.ContainsFunc(gpus, func(g node.GPU) bool {
+		m, known := g.Model()
+		return !known || m.Peers == node.NVLinkBoard
+	})
+}
+
+// hasFifthNVSwitch reports NVSwitches of the fifth generation that the node must route itself.
+func hasFifthNVSwitch(inv node.Inventory) bool {
+	return !virtualMachine(inv) && hasGPUs(inv, node.NVLinkFifth)
+}
+
+// hasGPUs reports GPUs whose NVLinks lead to such peers.
+func hasGPUs(inv node.Inventory, peers node.NVLinkPeers) bool {
+	gpus, _ := inv.GPUs().Get()
+	return slices.ContainsFunc(gpus, func(g node.GPU) bool {
 		m, _ := g.Model()
-		return m.Peers == node.NVLinkFifth
+		return m.Peers == peers
 	})
 }

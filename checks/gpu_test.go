@@ -35,11 +35,14 @@ type box struct {
 	library        node.Value[node.NVMLState]
 	manager        node.Value[node.FabricManagerState]
 	service        node.Value[node.UnitState]
+	imexPackage    node.Value[node.FabricManagerState]
+	imex           node.Value[node.UnitState]
 	p2p            node.Value[node.P2PState]
 	confidential   node.Value[node.ConfidentialComputingState]
-	// modules that are loaded, and whether nvidia_peermem is registered.
-	modules    map[string]bool
-	registered bool
+	// modules that are loaded, whether nvidia_peermem is registered, and whether nvlsm is installed.
+	modules       map[string]bool
+	registered    bool
+	subnetManager bool
 }
 
 // gpuAddress is that of GPU number i, from 0.
@@ -57,6 +60,8 @@ func newBox(device string, n int, edit ...func(*box)) node.Facts {
 		library:      known(node.NVMLState{Version: "13." + driverVersion, Driver: known(driverVersion)}),
 		manager:      known(node.FabricManagerState{}),
 		service:      known(node.UnitState{Load: "not-found", Active: known("inactive")}),
+		imexPackage:  known(node.FabricManagerState{}),
+		imex:         known(node.UnitState{Load: "not-found", Active: known("inactive")}),
 		confidential: known(node.ConfidentialComputingState{Environment: "unavailable"}),
 		modules:      map[string]bool{},
 	}
@@ -99,6 +104,8 @@ func (b *box) facts() node.Facts {
 		node.NVIDIADriver.Answer("", b.driver), node.NVML.Answer("", b.library), node.FabricManager.Answer("", b.manager), node.P2P.Answer("", b.p2p),
 		node.ConfidentialComputing.Answer("", b.confidential), node.Unit.Answer("nvidia-fabricmanager.service", b.service),
 		node.Path.Answer("/sys/kernel/mm/memory_peers/nv_mem/version", known(node.PathState{Exists: b.registered, Type: "file"})),
+		node.IMEX.Answer("", b.imexPackage), node.Unit.Answer("nvidia-imex.service", b.imex),
+		node.Path.Answer("/opt/nvidia/nvlsm/sbin/nvlsm", known(node.PathState{Exists: b.subnetManager, Type: "file", Mode: "0755"})),
 	}
 	for _, name := range []string{"nvidia_peermem", "ib_umad"} {
 		answers = append(answers, node.Module.Answer(name, known(node.ModuleState{Loaded: b.modules[name]})))
@@ -129,6 +136,27 @@ func manager(version, active string) func(*box) {
 		b.manager = known(node.FabricManagerState{Installed: true, Version: known(version)})
 		b.service = known(node.UnitState{Load: "loaded", File: "enabled", Active: known(active)})
 	}
+}
+
+// fifth has what NVSwitches of the fifth generation need.
+func fifth(b *box) {
+	b.modules["ib_umad"], b.subnetManager = true, true
+	manager(driverVersion, "active")(b)
+}
+
+// imex installs IMEX.
+func imex(version, active string) func(*box) {
+	return func(b *box) {
+		b.imexPackage = known(node.FabricManagerState{Installed: true, Version: known(version)})
+		b.imex = known(node.UnitState{Load: "loaded", File: "enabled", Active: known(active)})
+	}
+}
+
+// masked masks IMEX.
+func masked(b *box) {
+	s, _ := b.imex.Get()
+	s.Load, s.File = "masked", "masked"
+	b.imex = known(s)
 }
 
 // nvlinks are links of a GPU, the inactive ones by number, the others of a speed in MB/s.
@@ -165,6 +193,9 @@ func fabric(s node.GPUFabricState) func(*box) {
 
 // completed is the fabric of a board.
 var completed = node.GPUFabricState{State: node.FabricCompleted, Status: node.FabricSuccess, ClusterUUID: node.NoCluster, Health: known(node.FabricHealth(0x1aa)), Summary: known("healthy")}
+
+// inRack is the fabric of a tray whose NVSwitches are in others.
+var inRack = node.GPUFabricState{State: node.FabricCompleted, Status: node.FabricSuccess, Clique: 4026, ClusterUUID: "00000000-0000-0000-0000-000000000004", Health: known(node.FabricHealth(0xaa)), Summary: known("healthy")}
 
 // hgx is an HGX H100 board with n GPUs, all well.
 func hgx(n int, edit ...func(*box)) node.Facts {
@@ -216,8 +247,10 @@ const gpuChecks = `
 
 // left is what a plan says that is not ok, and its sentences.
 func left(p plan.Plan) (summary []string, sentences string) {
-	for line := range strings.Lines(notOK(plantest.Summarize(p))) {
-		summary = append(summary, strings.TrimSpace(line))
+	for line := range strings.Lines(plantest.Summarize(p)) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "ok ") {
+			summary = append(summary, line)
+		}
 	}
 	var b strings.Builder
 	for _, f := range p.Findings {
@@ -247,7 +280,7 @@ func TestHealthyGPUs(t *testing.T) {
 			skipped: unfabric(8), says: "ok: GPU 0000:1b:00.0 (A100-SXM4-80GB) has 12 NVLinks active",
 		},
 		"HGX B200, whose NVSwitches are no PCI functions": {
-			facts: newBox("2901", 8, linked(18, 53125), fabric(completed), manager(driverVersion, "active"), func(b *box) { b.modules["ib_umad"] = true }),
+			facts: newBox("2901", 8, linked(18, 53125), fabric(completed), fifth),
 			says:  "ok: ib_umad, by which the subnet manager reaches the NVSwitches, is loaded",
 		},
 		"two B200 in a virtual machine": {
@@ -255,8 +288,12 @@ func TestHealthyGPUs(t *testing.T) {
 			says:  "routed by its host, or by a virtual machine for that",
 		},
 		"GB200 tray": {
-			facts: newBox("2941", 4, linked(18, 50000), fabric(node.GPUFabricState{State: node.FabricCompleted, Status: node.FabricSuccess, Clique: 4026, ClusterUUID: "00000000-0000-0000-0000-000000000004"})),
-			says:  "ok: the fabric manager is not needed",
+			facts: newBox("2941", 4, linked(18, 50000), fabric(inRack), imex(driverVersion, "active")),
+			says:  "ok: IMEX runs",
+		},
+		"GB200 tray whose jobs bring an IMEX of their own": {
+			facts:   newBox("2941", 4, linked(18, 50000), fabric(inRack), imex(driverVersion, "inactive"), masked),
+			skipped: []string{"skipped fabric.imex nvidia-imex.service (/sys)"}, says: "ok: the fabric manager is not needed",
 		},
 		"one GPU of an HGX board in a virtual machine": {
 			facts:   newBox("2330", 1, guest, linked(18, 26562, upTo(18)...)),

@@ -13,17 +13,27 @@ type GPUDirectRDMA struct{}
 
 const gpudirectRDMA = "gpudirect_rdma"
 
+// ways is the attribute path of a check for which one of several ways is enough; the first of the names is any.
+func ways(names []string, example, doc string) plan.Attribute {
+	return plan.Attribute{Name: "path", Type: cty.String, Enum: names, Default: cty.StringVal(names[0]), Example: example, Doc: doc}
+}
+
+// wantedWay is that attribute; false where there is nothing to judge, which a says.
+func wantedWay(check string, b plan.Block, facts node.Facts) (path string, a plan.Assessment, ok bool) {
+	if path = b.Text("path"); path == "" {
+		return "", a, false
+	}
+	_, a, ok = gpusToJudge(check+".path", facts)
+	return path, a, ok
+}
+
 // Spec of check "gpudirect_rdma".
 func (GPUDirectRDMA) Spec() plan.Spec {
 	return plan.Spec{
 		Name: gpudirectRDMA, Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
 		Doc: "GPUDirect RDMA: NICs read and write GPU memory, through nvidia_peermem or through dma-buf. Without either NCCL copies through host memory and says so only in its debug log.",
-		Attributes: []plan.Attribute{
-			{
-				Name: "path", Type: cty.String, Enum: []string{gpudirect.Any, gpudirect.Peermem, gpudirect.DMABuf}, Default: cty.StringVal(gpudirect.Any), Example: `"dmabuf"`,
-				Doc: "peermem: the module nvidia_peermem is loaded and registered with the RDMA stack. dmabuf: the driver's modules are the open ones, and the kernel is 5.12 or newer. any: one of the two.",
-			},
-		},
+		Attributes: []plan.Attribute{ways([]string{gpudirect.Any, gpudirect.Peermem, gpudirect.DMABuf}, `"dmabuf"`,
+			"peermem: the module nvidia_peermem is loaded and registered with the RDMA stack. dmabuf: the driver's modules are the open ones, and the kernel is 5.12 or newer. any: one of the two.")},
 	}
 }
 
@@ -37,18 +47,12 @@ func (GPUDirectRDMA) Queries(_ plan.Block, inv node.Inventory) []node.Query {
 
 // Assess judges the ways that the block lets count.
 func (GPUDirectRDMA) Assess(b plan.Block, facts node.Facts) plan.Assessment {
-	var c struct {
-		Path string `cty:"path"`
-	}
-	if len(b.Withheld) > 0 || b.Decode(&c) != nil {
-		return plan.Assessment{}
-	}
-	_, a, ok := gpusToJudge(gpudirectRDMA+".path", facts)
+	path, a, ok := wantedWay(gpudirectRDMA, b, facts)
 	if !ok {
 		return a
 	}
 	ways := gpudirect.JudgeWays(gpudirectRDMA, facts)
-	switch c.Path {
+	switch path {
 	case gpudirect.Peermem:
 		a.Findings = append(a.Findings, ways.Peermem)
 	case gpudirect.DMABuf:

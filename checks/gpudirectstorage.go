@@ -3,8 +3,6 @@ package checks
 import (
 	"slices"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"busbar/modules/gds"
 	"busbar/node"
 	"busbar/plan"
@@ -20,12 +18,8 @@ func (GPUDirectStorage) Spec() plan.Spec {
 	return plan.Spec{
 		Name: gpudirectStorage, Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
 		Doc: "GPUDirect Storage: drives read and write GPU memory, and neither the IOMMU nor ACS is in the way. Without it cuFile copies through host memory where it may, and says so only in its log.",
-		Attributes: []plan.Attribute{
-			{
-				Name: "path", Type: cty.String, Enum: []string{gds.Any, gds.NVIDIAFS, gds.P2PDMA}, Default: cty.StringVal(gds.Any), Example: `"p2pdma"`,
-				Doc: "nvidia_fs: NVIDIA's module is loaded. p2pdma: driver, kernel and cuFile have peer-to-peer DMA of NVMe drives. any: one of the two.",
-			},
-		},
+		Attributes: []plan.Attribute{ways([]string{gds.Any, gds.NVIDIAFS, gds.P2PDMA}, `"p2pdma"`,
+			"nvidia_fs: NVIDIA's module is loaded. p2pdma: driver, kernel and cuFile have peer-to-peer DMA of NVMe drives. any: one of the two.")},
 	}
 }
 
@@ -39,18 +33,12 @@ func (GPUDirectStorage) Queries(_ plan.Block, inv node.Inventory) []node.Query {
 
 // Assess judges the ways that the block lets count, and what is between GPUs and drives.
 func (GPUDirectStorage) Assess(b plan.Block, facts node.Facts) plan.Assessment {
-	var c struct {
-		Path string `cty:"path"`
-	}
-	if len(b.Withheld) > 0 || b.Decode(&c) != nil {
-		return plan.Assessment{}
-	}
-	_, a, ok := gpusToJudge(gpudirectStorage+".path", facts)
+	path, a, ok := wantedWay(gpudirectStorage, b, facts)
 	if !ok {
 		return a
 	}
 	fs, p2pdma := gds.JudgeNVIDIAFS(gpudirectStorage, facts), gds.JudgeP2PDMA(gpudirectStorage, true, facts)
-	switch c.Path {
+	switch path {
 	case gds.NVIDIAFS:
 		a.Findings = append(a.Findings, fs)
 	case gds.P2PDMA:

@@ -144,7 +144,7 @@ func (c gpusConfig) products(gpus []node.GPU, states []node.Value[node.GPUState]
 			findings = append(findings, unreadGPU(id, gpus[i].Address, "the product", v))
 			continue
 		}
-		f := plan.Finding{ID: id, Target: gpus[i].Address, Status: plan.OK, Want: *c.Product, Found: have, Source: v.Source(), Summary: fmt.Sprintf("GPU %s is %s", gpus[i].Address, have)}
+		f := plan.Finding{ID: id, Target: gpus[i].Address, Status: plan.OK, Want: *c.Product, Found: have, Source: v.Source(), Summary: fmt.Sprintf("%s is %s", node.Called("GPU", gpus[i].Address), have)}
 		if have != *c.Product {
 			f.Status = plan.Drift
 			f.Summary += ", wanted is " + f.Want
@@ -184,7 +184,7 @@ func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
 			differences = append(differences, text)
 		}
 		if i := slices.IndexFunc(t.values, func(v node.Value[string]) bool { return !v.IsKnown() && !v.IsUnsupported() }); i >= 0 && len(unread) == 0 {
-			unread = append(unread, fmt.Sprintf("%s of GPU %s: %s", t.what, gpus[i].Address, t.values[i].Reason()))
+			unread = append(unread, fmt.Sprintf("%s of %s: %s", t.what, node.Called("GPU", gpus[i].Address), t.values[i].Reason()))
 		}
 	}
 	switch {

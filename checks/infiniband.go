@@ -56,7 +56,9 @@ func (InfiniBand) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.Findings = append(a.Findings, wrongLayer(p, "infiniband.state", infiniBand, state.LinkLayer, v.Source()))
 			continue
 		}
-		ports, rates = append(ports, p), append(rates, rateOf(p, state, facts))
+		if logical, ok := state.State.Get(); !ok || logical == node.RDMAActive { // of a port without a link its state is told
+			ports, rates = append(ports, p), append(rates, rateOf(p, state, facts))
+		}
 		a.Findings = append(a.Findings, portState(p, "infiniband.state", state, v.Source()),
 			assigned(p, "infiniband.lid", "LID", state, state.LID), assigned(p, "infiniband.subnet_manager", "LID of a subnet manager", state, state.SMLID))
 		if c.Width != nil {
@@ -83,7 +85,7 @@ func assigned(p port, id, what string, state node.RDMAPortState, v node.Value[in
 	physical, ok := state.PhysState.Get()
 	switch {
 	case lid != 0:
-	case ok && physical != "LinkUp":
+	case ok && physical != linkUp:
 		f.Status, f.Summary = plan.Skipped, fmt.Sprintf("%s has no %s, and no link (%s)", p.name(), what, physical)
 	default:
 		f.Status, f.Summary, f.Fix = plan.Drift, fmt.Sprintf("%s has no %s", p.name(), what), noSubnetManager
@@ -100,7 +102,7 @@ func linkWidth(p port, v node.Value[string], want int) plan.Finding {
 	}
 	f := p.finding(id)
 	rate, ok := node.ParseRDMARate(text)
-	f.Want, f.Found, f.Source, f.Summary = fmt.Sprintf("%dX or more", want), text, v.Source(), fmt.Sprintf("%s has %d lanes", p.name(), rate.Width)
+	f.Want, f.Found, f.Source, f.Summary = fmt.Sprintf("%dX or more", want), text, v.Source(), fmt.Sprintf("%s has %s", p.name(), count(rate.Width, "lane"))
 	switch {
 	case !ok:
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("the width of %s is unknown: %q is no rate", p.name(), text)

@@ -326,6 +326,7 @@ func (c classifier) trusts() plan.Finding {
 		f.Status = plan.Drift
 		f.Summary += ", wanted is " + node.TrustDSCP
 		f.Why = "routed packets have no VLAN tag, and all come in with priority 0"
+		f.Fix = fmt.Sprintf("map DSCPs to priorities (block roce, or dcb app add dev %s dscp-prio DSCP:PRIORITY): drivers trust DSCPs from the first on", c.netdev())
 	}
 	return f
 }
@@ -339,6 +340,7 @@ func (c classifier) mapped(want class) []plan.Finding {
 		return []plan.Finding{unread(c.port, id, "the DSCP map", v)}
 	}
 	state, _ := c.dcb.Get() // known where its map is
+	trust, trustKnown := state.Trust.Get()
 	judge := func(id string, dscp, priority number) []plan.Finding {
 		if !dscp.known || !priority.known {
 			return nil
@@ -366,7 +368,10 @@ func (c classifier) mapped(want class) []plan.Finding {
 			f.Found = "priority " + strconv.Itoa(priority.value)
 			f.Summary = fmt.Sprintf("%s maps %s to %s", c.name(), what, f.Found)
 		}
-		return []plan.Finding{priority.hold(dscp.hold(f))}
+		if f = priority.hold(dscp.hold(f)); f.Status != plan.OK && trustKnown && trust != node.TrustDSCP {
+			f = c.skipped(id, "the map of "+what, "the port trusts "+trust)
+		}
+		return []plan.Finding{f}
 	}
 	return append(judge(id, want.dscp, want.priority), judge("lossless.cnp_map", want.cnpDSCP, want.cnpPriority)...)
 }

@@ -99,6 +99,8 @@ func TestLossless(t *testing.T) {
 		judge("the map does not list the DSCP", derived, rails(second(mapDSCP(26))).With(tc), classes(map[string]string{"dscp_map" + two: "unknown"}), "dcb app add dev eth2 dscp-prio 26:3"),
 		judge("the map does not have the DSCP", derived, rails(second(mapDSCP(26)), second(func(r *rail) { r.dcb.Driver = "bnxt_en" })).With(tc), classes(map[string]string{"dscp_map" + two: "drift"}), "does not map DSCP 26"),
 		judge("the port trusts VLAN tags", derived, rails(second(func(r *rail) { r.dcb.Trust = known(node.TrustPCP) })).With(tc), classes(map[string]string{"trust" + two: "drift"}), "trusts pcp, wanted is dscp"),
+		judge("the map of a port that trusts VLAN tags does not count", derived, rails(second(func(r *rail) { r.dcb.Trust = known(node.TrustPCP) }), second(mapDSCP(26))).With(tc),
+			classes(map[string]string{"trust" + two: "drift", "dscp_map" + two: "skipped ()"}), "the map of DSCP 26 of mlx5_2/1 (0000:24:00.0) is not judged: the port trusts pcp"),
 		judge("pause beside PFC", derived, rails(second(func(r *rail) { r.flow.Pause = known(ethtool.Pause{Rx: true}) })).With(tc), classes(map[string]string{"pause" + two: "drift"}), "ethtool -A eth2 rx off tx off"),
 		judge("ECN off for the class", derived, rails(second(func(r *rail) { r.roce.NotificationPoint = known(dcbnl.Priorities(0)) })).With(tc), classes(map[string]string{"notification_point" + two: "drift"})),
 		judge("notification packets in the lossless class", derived, rails(both(func(r *rail) { r.roce.CNPPriority = known(3) })).With(tc), classes(map[string]string{"cnp_priority": "drift", "cnp_map": "drift"}), "is 3, the lossless one"),

@@ -53,7 +53,7 @@ func (MTU) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		})
 		ports = append(ports, p)
 		sizes = append(sizes, partOf(mtu, func(bytes int) node.Value[int] { return node.Known(infiniBandMTU(bytes), mtu.Source()) }))
-		a.Findings = append(a.Findings, judgeMTU(p, id, mtu, int(least)))
+		a.Findings = append(a.Findings, besides(p.down(facts, "mtu.port"), judgeMTU(p, id, mtu, int(least)))...)
 	}
 	if len(ports) > 1 {
 		f := alike("mtu.equal", "InfiniBand MTU", ports, sizes, strconv.Itoa)

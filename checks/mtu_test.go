@@ -36,6 +36,11 @@ func TestMTU(t *testing.T) {
 			ok mtu.active 0000:14:00.0 (/sys)
 			drift mtu.active 0000:24:00.0 (/sys)
 		`, "is InfiniBand, Ethernet is wanted"),
+		judge("a rail that is down, and will differ", all, rails(second(mtu(1500)), second(func(r *rail) { r.link.Carrier = known(false) })), `
+			ok mtu.active 0000:14:00.0 (/sys)
+			drift mtu.equal nics ()
+			drift mtu.port 0000:24:00.0 (/sys)
+		`, "mlx5_2/1 (0000:24:00.0) carries nothing: no link\nlook at the cable"),
 		judge("unread", all, rails(func(i int, r *rail) {
 			r.link.MTU = denied[int]()
 			r.unread[node.RDMAPort.Name()] = i == 2

@@ -29,9 +29,12 @@ type port struct {
 // name is how findings call the port: by its RDMA port and its address.
 func (p port) name() string {
 	if key, ok := p.key.Get(); ok {
+		if device, _, _ := strings.Cut(key, "/"); device == p.String() { // of text that tells no address
+			return key
+		}
 		return fmt.Sprintf("%s (%s)", key, p)
 	}
-	return "NIC " + p.String()
+	return node.Called("NIC", p.String())
 }
 
 // netdev is the name of the port's network device, or words for it.
@@ -63,6 +66,47 @@ func (p port) rdma(facts node.Facts) node.Value[node.RDMAPortState] {
 func (p port) link(facts node.Facts) node.Value[node.LinkState] {
 	return node.Link.Get(facts, p.String())
 }
+
+// down is the finding that the port is known to carry nothing; the zero one where it carries something, or nothing tells.
+func (p port) down(facts node.Facts, id string) plan.Finding {
+	state, _ := p.rdma(facts).Get()
+	link, _ := p.link(facts).Get()
+	up, upKnown := link.Up.Get()
+	carrier, carrierKnown := link.Carrier.Get()
+	logical, stateKnown := state.State.Get()
+	netdev := state.LinkLayer == ethernet // that of InfiniBand is IPoIB's, which the port can do without
+	f := p.finding(id)
+	f.Status, f.Want, f.Fix = plan.Drift, "up", noLink
+	switch {
+	case netdev && upKnown && !up:
+		f.Found, f.Source, f.Fix = "down", link.Up.Source(), "bring "+p.netdev()+" up"
+	case netdev && carrierKnown && !carrier:
+		f.Found, f.Source = "no link", link.Carrier.Source()
+	case stateKnown && logical != node.RDMAActive:
+		f.Found, f.Source = logical, state.State.Source()
+		if physical, _ := state.PhysState.Get(); state.LinkLayer == infiniBand && physical == linkUp {
+			f.Fix = noSubnetManager
+		}
+	default:
+		return plan.Finding{}
+	}
+	f.Summary = fmt.Sprintf("%s carries nothing: %s", p.name(), f.Found)
+	return f
+}
+
+// besides is what a check says of a port that is down: that, and of the rest what is right, since what is wrong comes with it.
+func besides(down plan.Finding, rest ...plan.Finding) []plan.Finding {
+	if down.ID == "" {
+		return rest
+	}
+	return append([]plan.Finding{down}, slices.DeleteFunc(rest, func(f plan.Finding) bool { return f.Status != plan.OK })...)
+}
+
+// noLink is what to do about a port without a link.
+const noLink = "look at the cable, the transceiver and the switch's port"
+
+// linkUp is the physical state of an RDMA port with a link.
+const linkUp = "LinkUp"
 
 // partOf is a fact inside another one, unknown where that is.
 func partOf[T, U any](v node.Value[T], part func(T) node.Value[U]) node.Value[U] {
@@ -120,10 +164,17 @@ func survey(b plan.Block, facts node.Facts) (ports []port, a plan.Assessment) {
 		return why != ""
 	})
 	if none {
-		a.Findings = append(a.Findings, plan.Finding{
+		f := plan.Finding{
 			ID: id, Target: "nics", Status: plan.Drift, Want: "1 or more NICs", Found: "none", Source: all.Source(), Summary: "there is no NIC to judge" + elsewhere(facts.Inventory),
 			Fix: "say in nics which NICs are meant, where none is at PXB or nearer to a GPU (busbar topo shows how near each is)",
-		})
+		}
+		if facts.Inventory.FromText() {
+			_, nearest, _ := strings.Cut(elsewhere(facts.Inventory), "protected ")
+			f.Summary = "no NIC is near a GPU (PXB or nearer): " + nearest
+			f.Why = "what a GPU sends to a NIC beyond its PCIe switch crosses the CPU, and NCCL copies it through host memory (NCCL_NET_GDR_LEVEL is PXB by default)"
+			f.Fix = "in a virtual machine, whose PCI tree is flat, give NCCL the host's topology (NCCL_TOPO_FILE); on bare metal look for cards in other slots than the vendor means"
+		}
+		a.Findings = append(a.Findings, f)
 	}
 	return ports, a
 }

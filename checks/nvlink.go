@@ -3,6 +3,7 @@ package checks
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -53,11 +54,12 @@ func (NVLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if !ok {
 		return a
 	}
-	if len(gpus) == 1 && c.Links == nil {
+	if len(gpus) == 1 && c.Links == nil && facts.Inventory.Partial == "" {
 		return skippedGPUs(linksID, "there is one GPU, which has no peer: say in links how many NVLinks it must have all the same")
 	}
 	driver, _ := node.NVIDIADriver.Get(facts, "").Get()
 	parameters, _ := driver.Parameters.Get()
+	usual := usuallySwitched(gpus, facts)
 	for _, g := range gpus {
 		v := node.NVLinks.Get(facts, g.Address)
 		state, ok := v.Get()
@@ -66,6 +68,10 @@ func (NVLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			active = node.UnknownLike[int](v)
 		}
 		f := c.count(g, state, active)
+		if n, ok := active.Get(); ok && f.Status == plan.Skipped && n < usual {
+			f.Status, f.Want = plan.Drift, strconv.Itoa(usual)
+			f.Summary = fmt.Sprintf("%s, most others have %d to NVSwitches", links(g, n), usual)
+		}
 		f.Source = v.Source()
 		if f.Status == plan.Drift {
 			f.Why = "what the GPU sends to others takes the links that are left, or PCIe, and no program fails"
@@ -87,13 +93,7 @@ func (c nvlinkConfig) count(g node.GPU, state node.NVLinkState, active node.Valu
 		return unreadGPU(linksID, g.Address, "how many NVLinks are active", active)
 	}
 	f := plan.Finding{ID: linksID, Target: g.Address, Status: plan.OK, Found: strconv.Itoa(n), Running: strconv.Itoa(n)}
-	f.Summary = fmt.Sprintf("%s has %d NVLinks active", name(g), n)
-	switch n {
-	case 0:
-		f.Summary = name(g) + " has no NVLink active"
-	case 1:
-		f.Summary = name(g) + " has 1 NVLink active"
-	}
+	f.Summary = links(g, n)
 	model, known := g.Model()
 	switch {
 	case c.Links != nil:
@@ -103,7 +103,11 @@ func (c nvlinkConfig) count(g node.GPU, state node.NVLinkState, active node.Valu
 		}
 	case !known || !model.KnowsLinks():
 		f.Status = plan.Skipped
-		f.Summary += fmt.Sprintf(", and how many are normal for a %s is not known: say so in links", g.PCIID)
+		model := "a " + g.PCIID
+		if _, device, _ := strings.Cut(g.PCIID, ":"); device == "" {
+			model = "its model, which nobody said,"
+		}
+		f.Summary += fmt.Sprintf(", and how many are normal for %s is not known: say so in links", model)
 	default:
 		f.Want = strconv.Itoa(model.Links)
 		if !model.NormalLinks(n) {
@@ -114,6 +118,41 @@ func (c nvlinkConfig) count(g node.GPU, state node.NVLinkState, active node.Valu
 		f.Summary += ", wanted is " + f.Want + inactive(state)
 	}
 	return f
+}
+
+// links says how many NVLinks of a GPU are active.
+func links(g node.GPU, n int) string {
+	switch n {
+	case 0:
+		return name(g) + " has no NVLink active"
+	case 1:
+		return name(g) + " has 1 NVLink active"
+	default:
+		return fmt.Sprintf("%s has %d NVLinks active", name(g), n)
+	}
+}
+
+// usuallySwitched is how many active NVLinks to NVSwitches most GPUs have, 0 where most have none: GPUs on one board with
+// NVSwitches have equally many, whatever their model.
+func usuallySwitched(gpus []node.GPU, facts node.Facts) int {
+	count := map[int]int{}
+	for _, g := range gpus {
+		state, _ := node.NVLinks.Get(facts, g.Address).Get()
+		n := 0
+		for _, l := range state.Links {
+			active, _ := l.State.Get()
+			if remote, _ := l.Remote.Get(); active == node.NVLinkActive && remote == node.NVLinkToSwitch {
+				n++
+			}
+		}
+		count[n]++
+	}
+	for n, having := range count {
+		if 2*having > len(gpus) {
+			return n
+		}
+	}
+	return 0
 }
 
 // inactive names the links that are not active.

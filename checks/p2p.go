@@ -119,7 +119,7 @@ func (k access) judge(gpus []node.GPU, state node.P2PState, facts node.Facts) []
 	for _, status := range sortedKeys(refused) {
 		which := pairs(refused[status], len(all))
 		f := plan.Finding{ID: id, Target: k.name + " " + status, Status: plan.Drift, Want: node.P2POK, Found: status + ": " + which}
-		f.Summary = fmt.Sprintf("%s: %s, %s", k.denied(), which, p2pWords(status))
+		f.Summary = fmt.Sprintf("%s: %s, %s", k.denied(), which, cmp.Or(p2pWords(status), "the driver says "+status))
 		f.Why = "CUDA and NCCL copy through host memory instead, and no program fails"
 		f.Fix = p2pFix(status, refused[status], facts)
 		findings = append(findings, f)

@@ -166,10 +166,13 @@ func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, b
 		link = node.UnknownLike[pciregs.Link](v)
 	}
 	now, ok := link.Get()
-	best, bestKnown := state.Max.Get()
+	own, bestKnown := state.Max.Get()
+	best := own
 	switch {
 	case link.IsUnsupported() && c.Devices == nil:
 		return plan.Finding{}, false
+	case link.IsUnsupported() && c.Speed == nil && c.Width == nil:
+		return plan.Finding{ID: linkID, Target: address, Status: plan.Skipped, Source: link.Source(), Summary: fmt.Sprintf("%s has no link to judge: %s", address, link.Reason())}, true
 	case !ok:
 		return unreadLink(address, "the link of "+address, link), true
 	case !bestKnown:
@@ -189,7 +192,7 @@ func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, b
 		}
 		best = best.Within(other)
 	}
-	return c.compare(function, now, best, link.Source()), true
+	return c.compare(function, now, best, own, link.Source()), true
 }
 
 func unreadLink(address, what string, v node.Value[pciregs.Link]) plan.Finding {
@@ -201,8 +204,8 @@ func unreadLink(address, what string, v node.Value[pciregs.Link]) plan.Finding {
 // slowest is the speed at which an idle GPU lets its link run.
 const slowest = 2.5
 
-// compare judges a link that runs as now and could run as best.
-func (c pcieLinkConfig) compare(function node.PCIFunction, now, best pciregs.Link, source node.Source) plan.Finding {
+// compare judges a link that runs as now and could run as best; own is what the function alone could do.
+func (c pcieLinkConfig) compare(function node.PCIFunction, now, best, own pciregs.Link, source node.Source) plan.Finding {
 	want := c.wish(best)
 	f := plan.Finding{
 		ID: linkID, Target: function.Address, Status: plan.OK, Source: source, Want: want.String(), Found: now.String(), Running: now.String(),
@@ -215,6 +218,9 @@ func (c pcieLinkConfig) compare(function node.PCIFunction, now, best pciregs.Lin
 		f.ID, f.Status = "pcie_link.limit", plan.Drift
 		f.Summary += fmt.Sprintf(", both ends can do %s, wanted is %s", best, want)
 		f.Fix = "use a slot that can do more; look in the BIOS whether its speed or bifurcation is limited"
+		if own.Slower(want) {
+			f.Fix = fmt.Sprintf("the card itself can do %s: no slot makes it faster; use another model, or want less of this one in the profile", own)
+		}
 	case narrow, slow:
 		f.ID, f.Status = "pcie_link.speed", plan.Drift
 		if narrow {

@@ -3,13 +3,17 @@ package checks
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
+	"busbar/internal/confdir"
+	"busbar/internal/unitfile"
 	"busbar/node"
 	"busbar/plan"
+	"busbar/plan/sink"
 )
 
 // Platform is check "platform": settings of firmware and host that GPU jobs feel.
@@ -29,6 +33,8 @@ func (Platform) Spec() plan.Spec {
 			{Name: "governor", Type: cty.String, Example: `"performance"`, Doc: "The frequency governor of all CPUs: NCCL's proxy threads feel a slow one."},
 			{Name: "transparent_hugepages", Type: cty.List(cty.String), Example: `["madvise", "always"]`, Doc: "The modes that /sys/kernel/mm/transparent_hugepage/enabled may have."},
 			{Name: "irqbalance", Type: cty.Bool, Example: "false", Doc: "Whether irqbalance may run; it moves the interrupts of NICs away from their NUMA node."},
+			{Name: "remove_ipc", Type: cty.Bool, Example: "false", Doc: "Whether systemd-logind may remove what a user has in /dev/shm when the last session ends: jobs that go on lose NCCL's shared memory."},
+			{Name: "topology_file", Type: cty.Bool, Example: "true", Doc: "Whether NCCL must be given the topology as a file (NCCL_TOPO_FILE in " + sink.NCCLPath + ", or the one that it looks for itself), where a virtual machine has GPUs and RDMA NICs: its PCI tree says nothing of how near they are."},
 			{Name: "shm_min", Type: cty.Number, Min: &one, Example: "1073741824", Doc: "Bytes that /dev/shm must hold at least: NCCL's shared-memory transport and its set-up over processes live there."},
 		},
 	}
@@ -40,13 +46,19 @@ type platform struct {
 	Governor           *string  `cty:"governor"`
 	HugePages          []string `cty:"transparent_hugepages"`
 	IRQBalance         *bool    `cty:"irqbalance"`
+	RemoveIPC          *bool    `cty:"remove_ipc"`
+	TopologyFile       *bool    `cty:"topology_file"`
 	ShmMin             *uint64  `cty:"shm_min"`
 }
 
 const (
 	hugePagesPath = "/sys/kernel/mm/transparent_hugepage/enabled"
 	shmPath       = "/dev/shm"
-	irqbalance    = "irqbalance.service"
+	// topologyKey names the file of the topology for NCCL; without it NCCL takes defaultTopology, where that is there
+	// (ncclTopoGetSystem in NCCL's src/graph/topo.cc).
+	topologyKey     = "NCCL_TOPO_FILE"
+	defaultTopology = "/var/run/nvidia-topologyd/virtualTopology.xml"
+	irqbalance      = "irqbalance.service"
 )
 
 // hugePageModes are those of Documentation/admin-guide/mm/transhuge.rst.
@@ -59,7 +71,7 @@ func (Platform) Validate(b plan.Block) []plan.Problem {
 		return problem(err)
 	}
 	var problems []plan.Problem
-	if len(b.Withheld) == 0 && c.NUMAKnown == nil && c.NUMANodesPerSocket == nil && c.Governor == nil && c.HugePages == nil && c.IRQBalance == nil && c.ShmMin == nil {
+	if len(b.Withheld) == 0 && c.NUMAKnown == nil && c.NUMANodesPerSocket == nil && c.Governor == nil && c.HugePages == nil && c.IRQBalance == nil && c.RemoveIPC == nil && c.TopologyFile == nil && c.ShmMin == nil {
 		problems = append(problems, plan.Problem{Summary: "nothing is asked", Detail: "Name at least one setting that is to be judged."})
 	}
 	for name, empty := range map[string]bool{
@@ -105,6 +117,12 @@ func (Platform) Queries(b plan.Block, inv node.Inventory) []node.Query {
 	if c.IRQBalance != nil {
 		queries = append(queries, node.Unit.Query(irqbalance))
 	}
+	if virtualization, known := inv.Virtualization.Get(); c.TopologyFile != nil && (!known || virtualization != "none") {
+		queries = append(queries, node.File.Query(sink.NCCLPath), node.Path.Query(defaultTopology))
+	}
+	if c.RemoveIPC != nil {
+		queries = append(queries, node.LogindConfFiles.Query(""))
+	}
 	if c.ShmMin != nil {
 		queries = append(queries, node.Mount.Query(shmPath))
 	}
@@ -133,6 +151,12 @@ func (Platform) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	if c.IRQBalance != nil {
 		list = append(list, irqBalance(*c.IRQBalance, facts))
+	}
+	if c.TopologyFile != nil && *c.TopologyFile {
+		list = append(list, topologyFile(facts))
+	}
+	if c.RemoveIPC != nil {
+		list = append(list, removeIPC(*c.RemoveIPC, facts))
 	}
 	if c.ShmMin != nil {
 		list = append(list, shm(*c.ShmMin, facts))
@@ -185,6 +209,62 @@ func numaKnown(want bool, facts node.Facts) plan.Finding {
 	return f
 }
 
+// topologyFile judges whether NCCL is told how near GPUs and NICs of a virtual machine are to each other.
+func topologyFile(facts node.Facts) plan.Finding {
+	const id, what = "platform.topology_file", "whether NCCL needs a topology file"
+	inv := facts.Inventory
+	nics, nicsKnown := inv.NICs().Get()
+	gpus, _ := inv.GPUs().Get() // known where NICs are
+	f := plan.Finding{ID: id, Target: topologyKey, Status: plan.OK, Source: inv.Virtualization.Source()}
+	virtualization, ok := inv.Virtualization.Get()
+	switch {
+	case !ok:
+		return plan.Unread(id, what, inv.Virtualization)
+	case virtualization == "none":
+		f.Summary = "this is no virtual machine: its PCI bus tells NCCL how near GPUs and NICs are"
+		return f
+	case !nicsKnown:
+		return plan.Unread(id, what, inv.PCI)
+	case !inv.RDMA.IsKnown():
+		return plan.Unread(id, what, inv.RDMA)
+	}
+	nics = slices.DeleteFunc(slices.Clone(nics), func(n node.NIC) bool { return !n.RDMA.IsKnown() })
+	if len(gpus) == 0 || len(nics) == 0 {
+		f.Summary = "this virtual machine has no GPUs and RDMA NICs whose distance matters"
+		return f
+	}
+	setting := ncclSetting(facts, topologyKey)
+	text, told := setting.Get()
+	file := node.Path.Get(facts, defaultTopology)
+	found, looked := file.Get()
+	f.Want = "the topology of the host as a file"
+	switch {
+	case !told:
+		return plan.Unread(id, "whether "+topologyKey+" is set", setting)
+	case text != "":
+		f.Found, f.Source, f.Summary = text, setting.Source(), fmt.Sprintf("NCCL reads the topology from %s", text)
+	case !looked:
+		return plan.Unread(id, "whether there is "+defaultTopology, file)
+	case found.Exists:
+		f.Found, f.Source, f.Summary = defaultTopology, file.Source(), fmt.Sprintf("NCCL reads the topology from %s", defaultTopology)
+	default:
+		f.Status, f.Found, f.Source = plan.Drift, "none", setting.Source()
+		f.Summary = fmt.Sprintf("nothing tells NCCL how near the %s and the %s of this virtual machine (%s) are to each other: its PCI tree is its hypervisor's invention",
+			count(len(gpus), "GPU"), count(len(nics), "RDMA NIC"), virtualization)
+		f.Why = "NCCL takes them for as far from each other as the tree shows, copies through host memory, and may pair GPUs with NICs of the other socket"
+		f.Fix = fmt.Sprintf("set %s in %s (block nccl) to the topology file of the cloud or the hypervisor for this kind of machine", topologyKey, sink.NCCLPath)
+	}
+	return f
+}
+
+// count is a number of things in words.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func numaPerSocket(allowed []int, facts node.Facts) plan.Finding {
 	const id, what = "platform.numa_nodes_per_socket", "how many NUMA nodes a socket has"
 	nodes, cpus := node.NUMANodes.Get(facts, ""), node.CPUs.Get(facts, "")
@@ -193,15 +273,19 @@ func numaPerSocket(allowed []int, facts node.Facts) plan.Finding {
 		return plan.Unread(id, what, nodes)
 	}
 	state, ok := cpus.Get()
-	if !ok {
-		return plan.Unread(id, what, cpus)
-	}
 	f := plan.Finding{ID: id, Target: "numa_nodes_per_socket", Source: nodes.Source(), Status: plan.OK, Want: alternatives(allowed)}
 	withCPUs := 0
 	for _, n := range list {
 		if n.CPUs != "" {
 			withCPUs++ // a node of memory alone belongs to a GPU or an expander
 		}
+	}
+	switch {
+	case !ok && withCPUs == 1 && slices.Contains(allowed, 1): // whatever the sockets
+		f.Found, f.Summary = "1", "all CPUs are on one NUMA node"
+		return f
+	case !ok:
+		return plan.Unread(id, what, cpus)
 	}
 	if state.Packages == 0 || withCPUs%state.Packages != 0 {
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("%s is unknown: %s over %s", what, counted(withCPUs, "NUMA node"), counted(state.Packages, "socket"))
@@ -292,6 +376,53 @@ func irqBalance(allowed bool, facts node.Facts) plan.Finding {
 		f.Status, f.Want = plan.Drift, "inactive"
 		f.Why = "it moves the interrupts of NICs to CPUs of other NUMA nodes"
 		f.Fix = "ban the NICs' interrupts in its configuration and allow it here, or stop and disable it: block service"
+	}
+	return f
+}
+
+// logindDirs have logind.conf, of which the first one counts, and logind.conf.d (logind.conf(5)).
+var logindDirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd"}
+
+// builtIn is a line of logind.conf that is commented out, with which the file shows what logind was built with (logind.conf(5),
+// "Configuration directories and precedence"): yes, unless the distribution chose no.
+var builtIn = regexp.MustCompile(`(?m)^#RemoveIPC=(\w+)\s*$`)
+
+// removeIPC judges whether logind clears /dev/shm behind users who log out; those of system users and root stay.
+func removeIPC(allowed bool, facts node.Facts) plan.Finding {
+	const id, target, what = "platform.remove_ipc", "RemoveIPC", "whether systemd-logind removes what users leave in /dev/shm"
+	v := node.LogindConfFiles.Get(facts, "")
+	files, ok := v.Get()
+	if !ok {
+		return plan.Unread(id, what, v)
+	}
+	f := plan.Finding{ID: id, Target: target, Source: v.Source(), Status: plan.OK}
+	if i := slices.IndexFunc(files, func(f confdir.File) bool { return f.Reason != "" }); i >= 0 {
+		f.Status, f.Source = plan.Undetermined, node.Source{Path: files[i].Path}
+		f.Summary = fmt.Sprintf("%s is unknown: %s", what, files[i].Reason)
+		return f
+	}
+	fragments := make([]string, len(logindDirs))
+	for i, dir := range logindDirs {
+		fragments[i] = dir + "/logind.conf.d"
+	}
+	f.Found = "yes"
+	ordered := confdir.Merge(files, logindDirs)
+	for _, main := range ordered {
+		if m := builtIn.FindStringSubmatch(main.Text); m != nil {
+			f.Found, f.Source = m[1], node.Source{Path: main.Path}
+		}
+	}
+	if set, ok := unitfile.Setting(append(ordered, confdir.Merge(files, fragments)...), "Login", "RemoveIPC"); ok {
+		f.Found, f.Source = set.Line, node.Source{Path: set.File, Line: set.Number}
+	}
+	f.Summary = "systemd-logind keeps what users leave in /dev/shm when they log out"
+	if !slices.Contains([]string{"no", "n", "false", "f", "0", "off"}, strings.ToLower(f.Found)) { // parse_boolean of systemd's src/basic/parse-util.c; what it refuses leaves the default
+		f.Summary = "systemd-logind removes what users leave in /dev/shm when they log out"
+		if !allowed {
+			f.Status, f.Want = plan.Drift, "no"
+			f.Why = "a job that goes on without a session loses NCCL's shared memory, and ends or hangs"
+			f.Fix = "write RemoveIPC=no below [Login] into /etc/systemd/logind.conf.d/busbar.conf, and systemctl restart systemd-logind"
+		}
 	}
 	return f
 }

@@ -1,9 +1,11 @@
 package checks_test
 
 import (
+	"strings"
 	"testing"
 
 	"busbar/checks"
+	"busbar/internal/confdir"
 	"busbar/node"
 	"busbar/plan/plantest"
 )
@@ -104,26 +106,10 @@ func TestPlatform(t *testing.T) {
 				drift platform.shm /dev/shm (/proc/self/mountinfo)
 				drift platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
 			`,
-			After: `
-				drift platform.governor governor ()
-				drift platform.irqbalance irqbalance.service (systemd)
-				drift platform.numa_known numa_node (/sys/bus/pci/devices)
-				drift platform.numa_nodes_per_socket numa_nodes_per_socket (/sys/devices/system/node)
-				drift platform.shm /dev/shm (/proc/self/mountinfo)
-				drift platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
-			`,
 		},
 		{
 			Name: "nothing recorded", Blocks: all, Facts: plantest.Node(),
 			Want: `
-				unknown platform.governor  ()
-				unknown platform.irqbalance  ()
-				unknown platform.numa_known  ()
-				unknown platform.numa_nodes_per_socket  ()
-				unknown platform.shm  ()
-				unknown platform.transparent_hugepages  ()
-			`,
-			After: `
 				unknown platform.governor  ()
 				unknown platform.irqbalance  ()
 				unknown platform.numa_known  ()
@@ -144,10 +130,6 @@ func TestPlatform(t *testing.T) {
 				ok platform.numa_known numa_node (/sys/bus/pci/devices)
 				skipped platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
 			`,
-			After: `
-				skipped platform.governor governor ()
-				skipped platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
-			`,
 		},
 		{
 			Name: "in parts unknown", Blocks: one("numa_nodes_per_socket = [1]\ngovernor = \"performance\"\ntransparent_hugepages = [\"always\"]\nirqbalance = false\nshm_min = 1"),
@@ -162,13 +144,6 @@ func TestPlatform(t *testing.T) {
 				unknown platform.shm  ()
 				unknown platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
 			`,
-			After: `
-				unknown platform.governor  ()
-				unknown platform.irqbalance  ()
-				unknown platform.numa_nodes_per_socket numa_nodes_per_socket (/sys/devices/system/node)
-				unknown platform.shm  ()
-				unknown platform.transparent_hugepages transparent_hugepages (/sys/kernel/mm/transparent_hugepage/enabled)
-			`,
 		},
 		{
 			Name: "no /dev/shm, irqbalance allowed", Blocks: one("shm_min = 1\nirqbalance = true"), Facts: host(shm(node.MountState{Point: "/", Type: "ext4"}), active("active")),
@@ -176,20 +151,45 @@ func TestPlatform(t *testing.T) {
 				ok platform.irqbalance irqbalance.service (systemd)
 				drift platform.shm /dev/shm (/proc/self/mountinfo)
 			`,
-			After: `
-				drift platform.shm /dev/shm (/proc/self/mountinfo)
-			`,
 		},
+		logind("logind's files say nothing", nil, "drift platform.remove_ipc RemoveIPC (/etc/systemd)", "removes what users leave"),
+		logind("built with yes", map[string]string{"/etc/systemd/logind.conf": "[Login]\n#RemoveIPC=yes\n"}, "drift platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf)", "RemoveIPC=no below [Login]"),
+		logind("built with no", map[string]string{"/usr/lib/systemd/logind.conf": "[Login]\n#RemoveIPC=no\n"}, "ok platform.remove_ipc RemoveIPC (/usr/lib/systemd/logind.conf)", "keeps what users leave"),
+		logind("set", map[string]string{"/etc/systemd/logind.conf": "[Login]\n#RemoveIPC=yes\nRemoveIPC=off\n"}, "ok platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf:3)", ""),
+		logind("a fragment wins", map[string]string{"/etc/systemd/logind.conf": "[Login]\nRemoveIPC=no\n", "/usr/lib/systemd/logind.conf.d/10.conf": "[Login]\nRemoveIPC=yes\n"}, "drift platform.remove_ipc RemoveIPC (/usr/lib/systemd/logind.conf.d/10.conf:2)", ""),
+		logind("another logind.conf is hidden", map[string]string{"/etc/systemd/logind.conf": "[Login]\nRemoveIPC=no\n", "/usr/lib/systemd/logind.conf": "[Login]\nRemoveIPC=yes\n"}, "ok platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf:2)", ""),
+		{
+			Name: "logind's files are unreadable", Blocks: one("remove_ipc = false"), Says: []string{"is unknown: permission denied"},
+			Facts: plantest.Node(node.LogindConfFiles.Answer("", node.Known([]confdir.File{{Path: "/etc/systemd/logind.conf", Reason: "permission denied"}}, node.Source{}))),
+			Want:  "unknown platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf)", After: "unknown platform.remove_ipc RemoveIPC (/etc/systemd/logind.conf)",
+		},
+		{
+			Name: "logind is not recorded", Blocks: one("remove_ipc = false"), Facts: plantest.Node(), Want: "unknown platform.remove_ipc  ()", After: "unknown platform.remove_ipc  ()",
+		},
+		{Name: "logind may", Blocks: one("remove_ipc = true"), Facts: plantest.Node(plantest.Files(node.LogindConfFiles, nil)), Want: "ok platform.remove_ipc RemoveIPC (/etc)"},
 		{
 			Name: "a root directory", Blocks: all, Facts: host().WithInventory(root),
 			Want: `
 				skipped platform.host host ()
 			`,
-			After: `
-				skipped platform.host host ()
-			`,
 		},
 	})
+}
+
+// logind is a node with these files of systemd-logind, which must not remove anything.
+func logind(name string, files map[string]string, want, says string) plantest.Case {
+	list := []confdir.File{}
+	for p, text := range files {
+		list = append(list, confdir.File{Path: p, Text: text})
+	}
+	c := plantest.Case{
+		Name: name, Blocks: "check \"platform\" \"host\" { remove_ipc = false }", Want: want, Says: []string{says},
+		Facts: plantest.Node(node.LogindConfFiles.Answer("", node.Known(list, node.Source{Path: "/etc/systemd"}))),
+	}
+	if strings.HasPrefix(want, "drift") {
+		c.After = want
+	}
+	return c
 }
 
 // TestNUMAKnown: what follows where firmware does not say a NUMA node.
@@ -218,5 +218,27 @@ func TestNUMAKnown(t *testing.T) {
 			r.pci[0].NUMANode = -1
 			r.pci = append(r.pci, function)
 		})), said),
+	})
+}
+
+// TestTopologyFile: NCCL has to be given the topology of a virtual machine's host.
+func TestTopologyFile(t *testing.T) {
+	const asked, file = `check "platform" "topology" { topology_file = true }`, "/var/run/nvidia-topologyd/virtualTopology.xml"
+	there := node.Path.Answer(file, node.Known(node.PathState{Exists: true, Type: "file"}, node.Source{Path: file}))
+	absent := node.Path.Answer(file, node.Known(node.PathState{}, node.Source{Path: file}))
+	unsaid := rails().Inventory
+	unsaid.Virtualization = denied[string]()
+	const ok = "ok platform.topology_file NCCL_TOPO_FILE "
+	plantest.Run(t, checks.All(), []plantest.Case{
+		judge("bare metal", asked, rails(), ok+"(/sys)", "this is no virtual machine"),
+		judge("a virtual machine whose topology nothing tells", asked, virtual(rails()).With(absent), "drift platform.topology_file NCCL_TOPO_FILE (/etc/nccl.conf)",
+			"nothing tells NCCL how near the 2 GPUs and the 2 RDMA NICs of this virtual machine (kvm) are to each other", "set NCCL_TOPO_FILE in /etc/nccl.conf (block nccl)"),
+		judge("a file that is named", asked, virtual(rails()).With(ncclConf("NCCL_TOPO_FILE=/opt/topo.xml\n"), absent), ok+"(/etc/nccl.conf:1)"),
+		judge("the file that NCCL looks for", asked, virtual(rails()).With(there), ok+"("+file+")"),
+		judge("no RDMA NIC", asked, virtual(rails(both(func(r *rail) { r.device = node.RDMADevice{} }))).With(absent), ok+"()"),
+		judge("no GPU", asked, virtual(rails(both(func(r *rail) { r.pci[4].Vendor = "8086" }))).With(absent), ok+"()"),
+		judge("a virtual machine or not", asked, rails().WithInventory(unsaid), "unknown platform.topology_file  (/sys)"),
+		judge("NCCL's file is unread", asked, virtual(rails()).With(node.File.Answer("/etc/nccl.conf", denied[node.FileState]()), there), "unknown platform.topology_file  (/sys)"),
+		judge("not looked for", asked, virtual(rails()), "unknown platform.topology_file  ()"),
 	})
 }

@@ -23,14 +23,14 @@ func (Rails) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "rails", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
 		Doc: "Each GPU has a NIC below a common PCIe switch (PIX or PXB of nvidia-smi topo -m), where NCCL uses GPUDirect RDMA by default, each NIC has an RDMA device, " +
-			"all are of one model and in slots of one kind, and what " + sink.NCCLPath + " gives " + hcaKey + " takes these NICs and no others.",
+			"which has a link, all are of one model and in slots of one kind, and what " + sink.NCCLPath + " gives " + hcaKey + " takes these NICs and no others.",
 		Attributes: []plan.Attribute{nicsAttribute()},
 	}
 }
 
-// Queries are NCCL's file and what the NICs' PCIe links can do; the inventory tells the rest.
+// Queries are NCCL's file, the ports, and what the NICs' PCIe links can do; the inventory tells the rest.
 func (Rails) Queries(b plan.Block, inv node.Inventory) []node.Query {
-	queries := []node.Query{node.File.Query(sink.NCCLPath)}
+	queries := append(queries(b, inv, node.RDMAPort, node.Link), node.File.Query(sink.NCCLPath))
 	if inv.RootDirectory || virtualMachine(inv) {
 		return queries
 	}
@@ -48,7 +48,11 @@ func (Rails) Queries(b plan.Block, inv node.Inventory) []node.Query {
 func (Rails) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	driven, a := survey(b, facts)
 	for _, p := range driven {
-		a.Findings = append(a.Findings, rdmaDevice(p, facts.Inventory))
+		f := rdmaDevice(p, facts.Inventory)
+		a.Findings = append(a.Findings, f)
+		if down := p.down(facts, "rails.port"); f.Status == plan.OK && down.ID != "" {
+			a.Findings = append(a.Findings, down)
+		}
 	}
 	ports, _, all := portsOf(b, facts.Inventory)
 	if _, withheld := b.IsWithheld("nics", ""); withheld || facts.Inventory.RootDirectory || !all.IsKnown() {
@@ -61,7 +65,7 @@ func (Rails) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if !virtualMachine(facts.Inventory) {
 		a.Findings = append(a.Findings, slots(ports, facts)...)
 	}
-	if len(driven) > 0 && facts.Inventory.RDMA.IsKnown() {
+	if len(driven) > 0 && facts.Inventory.RDMA.IsKnown() && facts.Inventory.Whole("rdma") {
 		a.Findings = append(a.Findings, hcas(driven, facts)...)
 	}
 	return a
@@ -76,7 +80,7 @@ func givenNICs(b plan.Block) bool {
 // rdmaDevice judges whether a NIC has an RDMA device.
 func rdmaDevice(p port, inv node.Inventory) plan.Finding {
 	const id = "rails.rdma"
-	if !inv.RDMA.IsKnown() {
+	if !inv.RDMA.IsKnown() || inv.FromText() && !p.RDMA.IsKnown() {
 		return unread(p, id, "the RDMA device", p.RDMA)
 	}
 	f := p.finding(id)
@@ -129,7 +133,7 @@ func nearGPU(g node.GPU, ports []port, others []node.NIC, tree node.Topology) pl
 	}
 	switch {
 	case nearest != 0 && nearest <= node.PXB:
-		f.Summary = fmt.Sprintf("GPU %s has NIC %s", g.Address, f.Found)
+		f.Summary = fmt.Sprintf("%s has %s", node.Called("GPU", g.Address), node.Called("NIC", f.Found))
 		return f
 	case !unknown.IsZero():
 		f = plan.Unread(f.ID, "which NIC is near GPU "+g.Address, unknown)
@@ -137,7 +141,7 @@ func nearGPU(g node.GPU, ports []port, others []node.NIC, tree node.Topology) pl
 		return f
 	}
 	f.Status = plan.Drift
-	f.Summary = fmt.Sprintf("GPU %s has no NIC at PXB or nearer", g.Address)
+	f.Summary = node.Called("GPU", g.Address) + " has no NIC at PXB or nearer"
 	if nearest != 0 {
 		f.Summary += "; the nearest is " + f.Found
 	}
@@ -164,10 +168,10 @@ func aside(f *plan.Finding, g node.GPU, others []node.NIC, tree node.Topology) {
 			f.Summary += fmt.Sprintf("; the nearest of the node is %s at %s", nic, nearest)
 		}
 	case protected:
-		f.Summary = fmt.Sprintf("GPU %s has no NIC of its own: %s, and protected", g.Address, at)
+		f.Summary = fmt.Sprintf("%s has no NIC of its own: %s, and protected", node.Called("GPU", g.Address), at)
 		f.Fix = "move what protects it, the default route or the way back to an SSH client, to another NIC: busbar sets up no NIC that the node is reached by, and jobs would share it"
 	default:
-		f.Summary = fmt.Sprintf("GPU %s has no NIC of those that are meant: %s, and not among them", g.Address, at)
+		f.Summary = fmt.Sprintf("%s has no NIC of those that are meant: %s, and not among them", node.Called("GPU", g.Address), at)
 		f.Fix = "add it to nics if it is a rail; else look for the rail that fell off the bus"
 	}
 }

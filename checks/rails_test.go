@@ -56,6 +56,12 @@ func TestRails(t *testing.T) {
 		judge("firmware does not say how far", all, rails(moved, both(func(r *rail) { r.pci[4].NUMANode, r.pci[5].NUMANode = -1, -1 })),
 			first+"unknown rails.gpu 0000:23:00.0 (/sys/bus/pci/devices/0000:23:00.0/numa_node)\n"+hca+rdma1),
 
+		judge("a rail is down", all, rails(second(func(r *rail) { r.port.State, r.port.PhysState = known("DOWN"), known("Polling") })),
+			gpus+hca+alikeModel+"drift rails.port 0000:24:00.0 (/sys)\n"+nics+alikeSlot, "mlx5_2/1 (0000:24:00.0) carries nothing: DOWN"),
+		judge("a rail on InfiniBand, whose IPoIB is down", all, rails(second(func(r *rail) { r.port.LinkLayer, r.link.Up = "InfiniBand", known(false) })), gpus+hca+alikeModel+nics+alikeSlot),
+		judge("a rail that no subnet manager has found", all, rails(second(func(r *rail) { r.port.LinkLayer, r.port.State = "InfiniBand", known("INIT") })),
+			gpus+hca+alikeModel+"drift rails.port 0000:24:00.0 (/sys)\n"+nics+alikeSlot, "carries nothing: INIT\nstart a subnet manager"),
+
 		judge("another model", all, rails(second(func(r *rail) { r.pci[5].Device = "101d" })),
 			gpus+hca+"drift warn rails.model nics (/sys/bus/pci/devices/0000:24:00.0)\n"+nics+alikeSlot, "the PCI id differs: 15b3:101d on mlx5_2/1 (0000:24:00.0), 15b3:1021 on the other rails"),
 		judge("a worse slot", all, rails(second(func(r *rail) { r.slot = pciregs.Link{SpeedGTs: 16, Width: 8} })),

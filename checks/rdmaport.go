@@ -44,7 +44,7 @@ type rdmaPort struct {
 	BoardFirmware map[string]string `cty:"board_firmware"`
 }
 
-// Validate finds firmware versions that are none.
+// Validate finds firmware versions that are none, and a count that is not the selector's.
 func (RDMAPort) Validate(b plan.Block) []plan.Problem {
 	var c rdmaPort
 	if err := b.Decode(&c); err != nil {
@@ -58,6 +58,12 @@ func (RDMAPort) Validate(b plan.Block) []plan.Problem {
 	}
 	if c.Firmware != nil {
 		check(*c.Firmware, "firmware", "")
+	}
+	if w, _ := b.IsWithheld("nics", ""); c.Count != nil && w.Expect > 0 && int64(w.Expect) != *c.Count {
+		problems = append(problems, plan.Problem{
+			Attribute: "count", Summary: "another number than its selector expects",
+			Detail: fmt.Sprintf("%s expects %s, and count is %d. Say the number there alone.", w.Sets[0], count(w.Expect, "NIC"), *c.Count),
+		})
 	}
 	for _, board := range sortedKeys(c.BoardFirmware) {
 		check(c.BoardFirmware[board], "board_firmware", board)
@@ -79,23 +85,25 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if all, _, _ := portsOf(b, facts.Inventory); c.Count != nil && len(ports) > 0 {
 		a.Findings = append(a.Findings, portCount(all, *c.Count, facts))
 	}
-	rates := make([]node.Value[node.RDMARate], len(ports))
-	for i, p := range ports {
+	var linked []port // those whose rate is judged: of a port without a link its state is told
+	var rates []node.Value[node.RDMARate]
+	for _, p := range ports {
 		v := p.rdma(facts)
 		state, ok := v.Get()
-		if !ok && facts.Inventory.RDMA.IsKnown() && !p.RDMA.IsKnown() {
+		switch {
+		case !ok && facts.Inventory.RDMA.IsKnown() && !p.RDMA.IsKnown():
 			f := rdmaDevice(p, facts.Inventory)
 			f.ID = "rdma_port.state"
 			a.Findings = append(a.Findings, f)
-			rates[i] = node.UnknownLike[node.RDMARate](v)
 			continue
-		}
-		if !ok {
+		case !ok:
 			a.Findings = append(a.Findings, unread(p, "rdma_port.state", "the RDMA port", v))
-			rates[i] = node.UnknownLike[node.RDMARate](v)
+			linked, rates = append(linked, p), append(rates, node.UnknownLike[node.RDMARate](v))
 			continue
 		}
-		rates[i] = rateOf(p, state, facts)
+		if logical, ok := state.State.Get(); !ok || logical == node.RDMAActive {
+			linked, rates = append(linked, p), append(rates, rateOf(p, state, facts))
+		}
 		a.Findings = append(a.Findings, portState(p, "rdma_port.state", state, v.Source()))
 		if c.LinkLayer != nil {
 			a.Findings = append(a.Findings, portLayer(p, *c.LinkLayer, state.LinkLayer, v.Source()))
@@ -103,7 +111,7 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, c.firmware(p, state)...)
 	}
 	if _, withheld := b.IsWithheld("rate", ""); !withheld {
-		a.Findings = append(a.Findings, judgeRates("rdma_port.rate", ports, rates, c.Rate)...)
+		a.Findings = append(a.Findings, judgeRates("rdma_port.rate", linked, rates, c.Rate)...)
 	}
 	return a
 }
@@ -142,9 +150,9 @@ func portState(p port, id string, state node.RDMAPortState, source node.Source) 
 	}
 	f.Status = plan.Drift
 	f.Summary += ", wanted is " + f.Want
-	f.Fix = "look at the cable, the transceiver and the switch's port"
+	f.Fix = noLink
 	switch {
-	case state.LinkLayer == infiniBand && physical == "LinkUp":
+	case state.LinkLayer == infiniBand && physical == linkUp:
 		f.Why = "the link is up, and no subnet manager has made the port ACTIVE"
 		f.Fix = noSubnetManager
 	case state.LinkLayer == ethernet && physical == "Disabled":
@@ -165,9 +173,12 @@ func portLayer(p port, want, have string, source node.Source) plan.Finding {
 	return f
 }
 
-// rateOf is the rate of a port. Of an Ethernet port the network device tells: the RDMA port's
+// rateOf is the rate of a port, which is unknown where the port's state is. Of an Ethernet port the network device tells: the RDMA port's
 // says 2.5 Gbit/s for what the kernel has no InfiniBand name for.
 func rateOf(p port, state node.RDMAPortState, facts node.Facts) node.Value[node.RDMARate] {
+	if !state.State.IsKnown() {
+		return node.UnknownLike[node.RDMARate](state.State)
+	}
 	if state.LinkLayer == ethernet {
 		speed := partOf(p.link(facts), func(l node.LinkState) node.Value[int] { return l.Speed })
 		return partOf(speed, func(mbps int) node.Value[node.RDMARate] {
@@ -238,7 +249,16 @@ func (c rdmaPort) firmware(p port, state node.RDMAPortState) []plan.Finding {
 	f.Want, f.Found, f.Source = want+" or newer", have, state.Firmware.Source()
 	f.Summary = fmt.Sprintf("%s has firmware %s", p.name(), have)
 	order, err := compareVersions(have, want)
+	chip, _, _ := strings.Cut(have, ".")
+	wanted, _, _ := strings.Cut(want, ".")
 	switch {
+	case err == nil && chip != wanted && strings.HasPrefix(p.PCIID, node.MellanoxVendor+":"): // 20 is of ConnectX-6, 28 of ConnectX-7
+		f.Status = plan.Drift
+		f.Summary += fmt.Sprintf(", and %s is a version of another kind of chip: they do not compare", want)
+		f.Fix = "say in board_firmware what this board needs, or name NICs of one kind"
+		if board, ok := state.BoardID.Get(); ok {
+			f.Fix = fmt.Sprintf("say in board_firmware what board %s needs, or name NICs of one kind", board)
+		}
 	case err != nil:
 		f.Status, f.Summary = plan.Undetermined, fmt.Sprintf("whether the firmware of %s is new enough is unknown: %v", p.name(), err)
 	case order < 0:

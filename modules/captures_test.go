@@ -3,7 +3,6 @@ package modules_test
 import (
 	"cmp"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"maps"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"busbar/internal/nccltopo"
 	"busbar/node"
 	"busbar/plan"
 	"busbar/plan/plantest"
@@ -153,7 +153,7 @@ func TestCapturedInfiniBand(t *testing.T) {
 			return s.reader().Read(t.Context(), inv, queries)
 		},
 		ok: map[string]int{
-			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 1, "rdma_port.state": 8, "rdma_port.rate": 1, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "platform.numa_known": 1,
+			"gpus.count": 1, "infiniband.state": 8, "infiniband.width": 8, "infiniband.rate": 8, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "platform.numa_known": 1,
 		},
 		untold: map[string]string{
 			"infiniband.lid": "the capture has no lid", "infiniband.subnet_manager": "the capture has no sm_lid",
@@ -214,8 +214,8 @@ func TestCapturedLspci(t *testing.T) {
 	captured{
 		inv: inv, profile: "hgx-h100-roce", read: func([]node.Query) node.Facts { return facts },
 		ok: map[string]int{
-			"gpus.count": 1, "pcie_acs.redirect": 34, "pcie_device.max_read_request": 12, "pcie_link.link": 19, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "rails.slot": 1, "platform.numa_known": 1,
-			"rdma_port.state": 8, "rdma_port.link_layer": 8, "rdma_port.rate": 1,
+			"gpus.count": 1, "pcie_acs.redirect": 34, "pcie_device.max_read_request": 12, "pcie_link.link": 22, "rails.gpu": 8, "rails.rdma": 8, "rails.model": 1, "rails.slot": 1, "platform.numa_known": 1,
+			"rdma_port.state": 8, "rdma_port.link_layer": 8, "rdma_port.rate": 8,
 		},
 	}.judge(t)
 
@@ -260,49 +260,23 @@ func TestCapturedGuests(t *testing.T) {
 	}
 }
 
-// xmlPCI is a PCI device in a topology file of NCCL's (src/graph/xml.h), with those below it.
-type xmlPCI struct {
-	BusID  string   `xml:"busid,attr"`
-	Class  string   `xml:"class,attr"`
-	Vendor string   `xml:"vendor,attr"`
-	Device string   `xml:"device,attr"`
-	PCI    []xmlPCI `xml:"pci"`
-}
-
-type xmlSystem struct {
-	CPUs []struct {
-		NUMA int      `xml:"numaid,attr"`
-		PCI  []xmlPCI `xml:"pci"`
-	} `xml:"cpu"`
-}
-
 // topologyFile reads the PCI tree out of a topology file. ids are by class, of what the file gives no vendor and device; devices whose
 // class it does not give have one by their address.
 func (c cases) topologyFile(name string, ids, classes map[string]string) node.Value[[]node.PCIFunction] {
-	var system xmlSystem
-	if err := xml.Unmarshal([]byte(c.read(name)), &system); err != nil {
+	topology, err := nccltopo.Parse(strings.NewReader(c.read(name)))
+	if err != nil {
 		c.Fatal(name, ": ", err)
 	}
 	tree := map[string]node.PCIFunction{}
-	var add func(d xmlPCI, parent string, numa int)
-	add = func(d xmlPCI, parent string, numa int) {
-		hex := func(s string) string { return strings.TrimPrefix(s, "0x") }
-		f := node.PCIFunction{Address: d.BusID, Class: cmp.Or(hex(d.Class), classes[d.BusID]), Vendor: hex(d.Vendor), Device: hex(d.Device), Parent: parent, NUMANode: numa}
-		if f.Vendor == "" || f.Vendor == "0000" {
+	for _, d := range topology.Devices {
+		f := node.PCIFunction{Address: d.Address, Class: cmp.Or(d.Class, classes[d.Address]), Vendor: d.Vendor, Device: d.Device, Parent: d.Parent, NUMANode: topology.CPUs[d.CPU].NUMANode}
+		if f.Vendor == "" {
 			f.Vendor, f.Device, _ = strings.Cut(cmp.Or(ids[f.Class], "0000:0000"), ":")
 		}
-		if _, twice := tree[f.Address]; twice || !node.IsPCIAddress(f.Address) || len(f.Class) != 6 {
+		if !node.IsPCIAddress(f.Address) || len(f.Class) != 6 {
 			c.Fatalf("%s: %+v", name, f)
 		}
 		tree[f.Address] = f
-		for _, below := range d.PCI {
-			add(below, f.Address, numa)
-		}
-	}
-	for _, cpu := range system.CPUs {
-		for _, d := range cpu.PCI {
-			add(d, "", cpu.NUMA)
-		}
 	}
 	return node.Known(slices.SortedFunc(maps.Values(tree), func(a, b node.PCIFunction) int { return cmp.Compare(a.Address, b.Address) }), node.Source{Path: name})
 }
@@ -381,6 +355,42 @@ func TestCapturedTopologies(t *testing.T) {
 			}
 			if near != test.rails || !maps.Equal(test.alone, alone) {
 				t.Errorf("%d GPUs have a rail, want %d; alone are %v, want %v", near, test.rails, alone, test.alone)
+			}
+		})
+	}
+}
+
+// TestCapturedLogs: no public log of NCCL's raises an alarm; the logs of one job with P2P and without are told apart.
+func TestCapturedLogs(t *testing.T) {
+	c := openCaptures(t)
+	for file, want := range map[string][]string{
+		"nccl-logs/v100-nvlink-1node-2.7.8.log": {"ok nccl_transport.intra_node P2P/IPC"},
+		// Omni-Path: NET/IB without GPUDirect RDMA is normal.
+		"nccl-logs/v100-opa-16nodes-2.7.8.log":     {"ok nccl_transport.intra_node P2P/IPC", "ok nccl_transport.inter_node NET/IB"},
+		"nccl-logs/p4d-efa-gdr-2nodes-2.9.9.log":   {"ok nccl_transport.intra_node P2P/IPC", "ok nccl_transport.inter_node NET/AWS Libfabric/GDRDMA"},
+		"nccl-logs/t4-efa-nogdr-2nodes-2.12.7.log": {"ok nccl_transport.inter_node NET/AWS Libfabric"},
+		"nccl-logs/rtx5090-1gpu-2.29.7.log":        {"skipped nccl_transport.channels transports"},
+		"../h200x2/nccl-p2p.log":                   {"ok nccl_transport.intra_node P2P/CUMEM"},
+		"../h200x2/nccl-shm.log":                   {"!drift nccl_transport.intra_node SHM"},
+	} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			p := plantest.Planner(types()).Plan(plantest.Blocks(t, types(), transport), jobLog(plantest.Node(), c.read(file)))
+			text := plantest.Summarize(p)
+			var judged []string
+			for _, f := range p.Findings {
+				if f.Severity == plan.Info && f.Status == plan.Drift { // variables, as a note
+					continue
+				}
+				mark := ""
+				if f.Status == plan.Drift {
+					mark = "!"
+				}
+				judged = append(judged, fmt.Sprintf("%s%s %s %s", mark, f.Status, f.ID, f.Target))
+			}
+			slices.Sort(judged)
+			slices.Sort(want)
+			if !slices.Equal(judged, want) {
+				t.Errorf("%q, want %q:\n%s", judged, want, text)
 			}
 		})
 	}

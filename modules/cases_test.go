@@ -16,6 +16,7 @@ import (
 	"busbar/internal/grub"
 	"busbar/internal/modprobe"
 	"busbar/internal/ncclconf"
+	"busbar/internal/nccllog"
 	"busbar/internal/nextboot"
 	"busbar/node"
 	"busbar/node/live"
@@ -479,21 +480,40 @@ func ncclRows(c cases) []row {
 	return rows
 }
 
-// kernelLog is why what stands nowhere else is not judged.
-const kernelLog = "the kernel log is not read yet"
+// log is a node on which a job left a case as its log.
+func (c cases) log(name string) node.Facts {
+	return jobLog(plantest.Node(), c.read(name))
+}
+
+const jobLogPath = "/var/log/nccl.log"
+
+// jobLog adds a log that NCCL wrote to a node.
+func jobLog(f node.Facts, text string) node.Facts {
+	return f.With(node.NCCLLog.Answer(jobLogPath, node.Known(node.NCCLLogState{Files: []string{jobLogPath}, Log: nccllog.Parse(text)}, node.Source{Path: jobLogPath})))
+}
+
+const transport = `check "nccl_transport" "job" { log = "` + jobLogPath + `" }`
+
+func ncclLogRows(c cases) []row {
+	return []row{
+		{
+			input: "nccl-log-silent-socket.txt", blocks: transport, facts: c.log("nccl-log-silent-socket.txt"), verdict: "FAIL",
+			says: []string{"drift nccl_transport.network network (" + jobLogPath + ":3)", "NCCL found no RDMA device and chose sockets"},
+		},
+		{
+			input: "nccl-log-gdr-disabled.txt", blocks: transport, facts: c.log("nccl-log-gdr-disabled.txt"), verdict: "FAIL",
+			says: []string{"drift nccl_transport.gpudirect GPUDirect RDMA (" + jobLogPath + ":1)", "NCCL finds no GPUDirect RDMA for mlx5_0"},
+		},
+		{
+			input: "nccl-log-silent-socket.txt", condition: "sockets are meant", verdict: "UNKNOWN", facts: c.log("nccl-log-silent-socket.txt"),
+			blocks: "check \"nccl_transport\" \"job\" {\nlog = \"" + jobLogPath + "\"\ninter_node = \"any\"\n}", silent: "nccl_transport.network",
+		},
+	}
+}
 
 // later are the inputs that need what is not read or judged yet, and why.
 var later = map[string]string{
 	"modprobe-nouveau-not-in-initramfs/": "the initramfs is not read yet",
-	"dmesg-nvreg-unknown.txt":            kernelLog,
-	"dmesg-peermem-symbol-version.txt":   kernelLog,
-	"dmesg-peermem-unknown-symbol.txt":   kernelLog,
-	"dmesg-unsigned-module.txt":          kernelLog,
-	"dmesg-nvfs-no-symbol-version.txt":   kernelLog,
-	"dmesg-amdvi-unknown-on.txt":         kernelLog,
-	"dmesg-ordering-cycle.txt":           kernelLog,
-	// Of nccl-oci-h100.conf the clause on PFC: a priority for traffic class 41 is the
-	// business of the block type roce.
 }
 
 // otherwise are inputs whose verdict differs from EXPECT.tsv on purpose.
@@ -506,7 +526,7 @@ func TestCases(t *testing.T) {
 	c := openCases(t)
 	expected := c.expected()
 	got := map[string][]string{}
-	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), portCases(c), matrixRows(c), nvidiaRows(c)) {
+	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), ncclLogRows(c), portCases(c), matrixRows(c), nvidiaRows(c), kernelLogRows(c)) {
 		if _, known := expected[r.input]; !known {
 			t.Errorf("%s is not in EXPECT.tsv", r.input)
 		}
@@ -532,7 +552,7 @@ func TestCases(t *testing.T) {
 // isInput: the inputs that sinks, modules and checks judge.
 func isInput(name string) bool {
 	if strings.HasPrefix(name, "nccl-") {
-		return strings.HasSuffix(name, ".conf")
+		return !strings.HasSuffix(name, ".json")
 	}
 	kinds := []string{
 		"cmdline-", "grub-", "modload-", "modprobe-", "modules-", "sysctl-", "limits-", "nixos-",

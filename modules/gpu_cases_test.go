@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"busbar/internal/kernlog"
 	"busbar/internal/modprobe"
 	"busbar/node"
 	"busbar/node/live"
@@ -176,6 +177,11 @@ func matrixRows(c cases) []row {
 		},
 		{input: "topo-vm-flat-phb.txt", condition: "NVLink", blocks: nvlinkCheck + meshCheck, verdict: "PASS", facts: flat},
 		{input: "topo-vm-flat-phb.txt", blocks: nvlinkCheck + "check \"rails\" \"all\" { severity = \"warn\" }", verdict: "WARN", facts: flat, says: []string{"unknown warn rails.nics", "a virtual machine (kvm) has the PCI tree that its hypervisor chose to show"}},
+		{
+			input: "topo-vm-flat-phb.txt", condition: "NCCL's topology file", blocks: "check \"platform\" \"topology\" {\ntopology_file = true\nseverity = \"warn\"\n}", verdict: "WARN", facts: withRDMA(flat).With(
+				ncclConf(""), node.Path.Answer("/var/run/nvidia-topologyd/virtualTopology.xml", node.Known(node.PathState{}, node.Source{}))),
+			says: []string{"drift warn platform.topology_file NCCL_TOPO_FILE", "set NCCL_TOPO_FILE"},
+		},
 		{input: "topo-a100-nics-all-sys.txt", condition: "NVLink", blocks: nvlinkCheck + meshCheck, verdict: "PASS", facts: switched(c.matrix("topo-a100-nics-all-sys.txt", "20b2", 12))},
 		c.railless("topo-a100-nics-all-sys.txt"),
 		{input: "topo-mp-hides-nvlink.txt", blocks: nvlinkCheck, verdict: "UNKNOWN", facts: gpuNode("2330", 8), says: []string{"how many NVLinks are active of GPU " + gpuAt(0) + " is unknown"}, silent: "drift"},
@@ -311,20 +317,24 @@ func nvidiaRows(c cases) []row {
 		{input: "fabric-in-progress.txt", blocks: fabricCheck, verdict: "FAIL", facts: gpuNode("2330", 1, c.registration("fabric-in-progress.txt")), says: []string{"is not registered with its fabric: in-progress"}},
 		{input: "fabric-in-progress.txt", condition: "after boot", blocks: fabricCheck, verdict: "UNKNOWN", facts: early.WithInventory(inv), says: []string{"in-progress, and the node is up for 30s only"}},
 		{
-			input: "fabric-completed.txt", blocks: "check \"fabric\" \"rack\" { cluster = true }", verdict: "PASS", facts: gpuNode("2941", 1, c.registration("fabric-completed.txt")),
-			says: []string{"ok fabric.state", "the fabric manager is not needed"},
+			input: "fabric-completed.txt", blocks: "check \"fabric\" \"rack\" { cluster = true }", verdict: "PASS", facts: gpuNode("2941", 1, c.registration("fabric-completed.txt"), imex),
+			says: []string{"ok fabric.state", "the fabric manager is not needed", "ok fabric.imex"},
 		},
 		{input: "fabric-na-pcie.csv", blocks: fabricCheck, verdict: "PASS", facts: none, says: []string{"skipped fabric.state " + gpuAt(0), "skipped fabric.state " + gpuAt(1)}, silent: "drift"},
 		{
 			input: "imex-and-dra.txt", blocks: "service \"nvidia-imex\" {\nmasked = true\nactive = false\n}", verdict: "FAIL", facts: plantest.Node(imex, plantest.FilesOf(node.UnitFiles, "nvidia-imex.service", map[string]string{"/usr/lib/systemd/system/nvidia-imex.service": "[Service]\n"})),
 			says: []string{"!drift service.", "nvidia-imex.service"},
 		},
+		{
+			input: "imex-and-dra.txt", condition: "judged alone", blocks: "check \"fabric\" \"rack\" { imex = false }", verdict: "FAIL", facts: gpuNode("2941", 1, c.registration("fabric-completed.txt"), imex),
+			says: []string{"drift fabric.imex nvidia-imex.service", "IMEX of the host is active and not masked"},
+		},
 		c.exports("modules-inbox-open-dmabuf.txt", "dmabuf", "PASS", "ok gpudirect_rdma.dmabuf"),
 		c.exports("modules-peermem-missing.txt", "any", "FAIL", "drift gpudirect_rdma.path"),
 		c.exports("modules-peermem-ok.txt", "peermem", "PASS", "ok gpudirect_rdma.peermem"),
 		{
 			input: "modules-no-ib-umad.txt", blocks: fabricCheck, verdict: "FAIL",
-			facts: gpuNode("2901", 1, c.registration("fabric-completed.txt"), fabricManager("loaded", "active")).With(c.module("modules-no-ib-umad.txt", "ib_umad")),
+			facts: gpuNode("2901", 1, c.registration("fabric-completed.txt"), fabricManager("loaded", "active"), node.Path.Answer("/opt/nvidia/nvlsm/sbin/nvlsm", node.Known(node.PathState{Exists: true, Type: "file"}, node.Source{}))).With(c.module("modules-no-ib-umad.txt", "ib_umad")),
 			says:  []string{"drift fabric.management_module ib_umad"}, silent: "drift fabric.state",
 		},
 		{
@@ -370,4 +380,34 @@ func (c cases) skewed() node.Facts {
 		node.FabricManager.Answer("", node.Known(node.FabricManagerState{Installed: true, Version: node.Known(m[1], node.Source{})}, node.Source{})),
 		node.NVML.Answer("", node.Known(node.NVMLState{Version: "12.530.41.03", Driver: node.Known("530.41.03", node.Source{})}, node.Source{})),
 	)
+}
+
+// withRDMA adds an RDMA NIC to a node.
+func withRDMA(f node.Facts) node.Facts {
+	inv := f.Inventory
+	functions, _ := inv.PCI.Get()
+	nic := node.PCIFunction{Address: "0000:ff:00.0", Vendor: "15b3", Device: "101e", Class: "020000", Driver: "mlx5_core"}
+	inv.PCI = node.Known(append(slices.Clone(functions), nic), inv.PCI.Source())
+	inv.Netdevs = node.Known([]node.Netdev{{Name: "eth1", Type: node.ARPHardwareEthernet, PCI: nic.Address, Port: 1, Up: true}}, node.Source{})
+	inv.RDMA = node.Known([]node.RDMADevice{{Name: "mlx5_0", PCI: nic.Address, Ports: []node.RDMADevicePort{{Port: 1, Netdev: "eth1", LinkLayer: node.Known("Ethernet", node.Source{})}}}}, node.Source{})
+	return f.WithInventory(inv)
+}
+
+// kernelLogRows judge what dmesg printed.
+func kernelLogRows(c cases) []row {
+	judge := func(input, verdict string, says ...string) row {
+		source := node.Source{Path: "/dev/kmsg"}
+		state := node.NewKernelLogState(kernlog.ParseText(c.read(input)), source)
+		facts := plantest.Node(node.KernelLog.Answer("", node.Known(state, source)), loaded("nvidia_peermem", false), loaded("nv_peer_mem", false))
+		return row{input: input, blocks: "check \"kernel_log\" \"all\" {}", verdict: verdict, facts: facts, says: says}
+	}
+	return []row{
+		judge("dmesg-peermem-symbol-version.txt", "FAIL", "drift kernel_log.module_symbol nvidia_peermem", "loading it again does not help"),
+		judge("dmesg-peermem-unknown-symbol.txt", "FAIL", "drift kernel_log.module_symbol nv_peer_mem"),
+		judge("dmesg-amdvi-unknown-on.txt", "PASS", "drift info kernel_log.option_unknown amd_iommu=on", "IOMMUs are set to Passthrough"),
+		judge("dmesg-unsigned-module.txt", "FAIL", "drift kernel_log.module_unsigned modules"),
+		judge("dmesg-nvreg-unknown.txt", "WARN", "drift warn kernel_log.parameter_unknown nvidia.NVreg_UsePageAttributeTable"),
+		judge("dmesg-nvfs-no-symbol-version.txt", "FAIL", "drift kernel_log.module_unversioned nvidia_fs", "was not built against the NVIDIA driver that runs"),
+		judge("dmesg-ordering-cycle.txt", "FAIL", "drift kernel_log.ordering_cycle systemd-resolved.service"),
+	}
 }

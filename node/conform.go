@@ -3,12 +3,12 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // JSON that leaves a member out, or says null, decodes to the zero value of Go, and any number that fits its
@@ -23,6 +23,7 @@ type checked interface{ Check() error }
 type confined interface{ confine(span string) }
 
 var (
+	checkedType         = reflect.TypeFor[checked]()
 	confinedType        = reflect.TypeFor[confined]()
 	jsonUnmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshalerType = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
@@ -31,17 +32,17 @@ var (
 // silence is the place in raw, which decodes to a t, where a member is null or left out that must have a value; empty
 // without one. A list or map that is null is empty, as encoding/json writes one that is nil.
 func silence(raw json.RawMessage, t reflect.Type) []string {
-	pointer := reflect.PointerTo(t)
+	shape := shapeOf(t)
 	kind := t.Kind()
 	switch {
-	case pointer.Implements(confinedType):
+	case shape.isValue:
 		return nil
 	case string(raw) == string(null):
 		if kind == reflect.Slice || kind == reflect.Map || kind == reflect.Pointer || kind == reflect.Interface {
 			return nil
 		}
 		return []string{""}
-	case pointer.Implements(jsonUnmarshalerType) || pointer.Implements(textUnmarshalerType):
+	case shape.decodesItself:
 		return nil
 	}
 	inside := func(name string, raw json.RawMessage, t reflect.Type) []string {
@@ -52,58 +53,106 @@ func silence(raw json.RawMessage, t reflect.Type) []string {
 	}
 	switch kind {
 	case reflect.Struct:
-		return silentMember(raw, t, inside)
+		return silentMember(raw, shape.members, inside)
 	case reflect.Slice, reflect.Array:
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) != nil {
-			return nil // []byte, which is text
+		var place []string
+		i := 0
+		elements(raw, func(element []byte) bool { // []byte is text and has none
+			place = inside(strconv.Itoa(i), element, t.Elem())
+			i++
+			return place == nil
+		})
+		if place == nil && kind == reflect.Array && i < t.Len() {
+			return []string{strconv.Itoa(i)}
 		}
-		for i, element := range list {
-			if place := inside(strconv.Itoa(i), element, t.Elem()); place != nil {
-				return place
-			}
-		}
-		if kind == reflect.Array && len(list) < t.Len() {
-			return []string{strconv.Itoa(len(list))}
-		}
+		return place
 	case reflect.Map:
-		var members map[string]json.RawMessage
-		if json.Unmarshal(raw, &members) != nil {
-			return nil
-		}
-		for _, name := range slices.Sorted(maps.Keys(members)) {
-			if place := inside(name, members[name], t.Elem()); place != nil {
-				return place
+		var places [][]string
+		members(raw, func(name, member []byte) bool {
+			if place := inside(string(name), member, t.Elem()); place != nil {
+				places = append(places, place)
 			}
+			return true
+		})
+		if len(places) > 0 {
+			return slices.MinFunc(places, slices.Compare)
 		}
 	}
 	return nil
 }
 
-func silentMember(raw json.RawMessage, t reflect.Type, inside func(string, json.RawMessage, reflect.Type) []string) []string {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, &members) != nil {
-		return nil
+// shape is how a type is decoded.
+type shape struct {
+	isValue       bool // a Value, which is told by itself
+	decodesItself bool
+	bounded       bool     // there are values that it or a part of it cannot have
+	members       []member // of a struct
+}
+
+// member is a member of a struct's JSON.
+type member struct {
+	name      string
+	required  bool // to be there
+	omitempty bool
+	span      string // the tag range
+	index     int    // of the field
+	t         reflect.Type
+}
+
+// shapes are those of all types that were decoded.
+var shapes sync.Map
+
+func shapeOf(t reflect.Type) shape {
+	if known, ok := shapes.Load(t); ok {
+		return known.(shape)
 	}
-	for field := range t.Fields() {
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
+	pointer := reflect.PointerTo(t)
+	s := shape{
+		isValue:       pointer.Implements(confinedType),
+		decodesItself: pointer.Implements(jsonUnmarshalerType) || pointer.Implements(textUnmarshalerType),
+	}
+	s.bounded = t.Implements(checkedType)
+	switch {
+	case s.isValue:
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			field := t.Field(i)
+			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "" || name == "-" {
+				continue
+			}
+			inner := shapeOf(field.Type)
+			m := member{name, options == "" && !inner.isValue, options == "omitempty", field.Tag.Get("range"), i, field.Type}
+			s.members = append(s.members, m)
+			s.bounded = s.bounded || m.span != "" || inner.bounded
 		}
-		member, there := members[name]
-		for other := range members { // as encoding/json does
-			if !there && strings.EqualFold(other, name) {
-				member, there = members[other], true
+	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array, t.Kind() == reflect.Map:
+		s.bounded = s.bounded || shapeOf(t.Elem()).bounded
+	}
+	shapes.Store(t, s)
+	return s
+}
+
+func silentMember(raw json.RawMessage, wanted []member, inside func(string, json.RawMessage, reflect.Type) []string) []string {
+	found := make([][]byte, len(wanted))
+	exact := make([]bool, len(wanted))
+	members(raw, func(name, value []byte) bool {
+		for i, m := range wanted {
+			same := string(name) == m.name
+			if same || !exact[i] && strings.EqualFold(string(name), m.name) { // as encoding/json does
+				found[i], exact[i] = value, same
 			}
 		}
-		if !there {
-			if options == "" && !reflect.PointerTo(field.Type).Implements(confinedType) {
-				return []string{name}
+		return true
+	})
+	for i, m := range wanted {
+		switch {
+		case found[i] != nil:
+			if place := inside(m.name, found[i], m.t); place != nil {
+				return place
 			}
-			continue
-		}
-		if place := inside(name, member, field.Type); place != nil {
-			return place
+		case m.required:
+			return []string{m.name}
 		}
 	}
 	return nil
@@ -128,29 +177,26 @@ func (w wrong) in(name string) wrong { return wrong{append([]string{name}, w.pla
 // confine makes the Values in v unknown that lie outside of the range that their fields' tags say. It returns what
 // of v itself cannot be: a number that is no Value lies outside of its range, or a Check fails.
 func confine(v reflect.Value, span string) wrong {
-	if v.CanAddr() {
-		if value, ok := v.Addr().Interface().(confined); ok {
-			if span != "" {
-				value.confine(span)
-			}
-			return wrong{}
-		}
+	shape := shapeOf(v.Type())
+	switch {
+	case span == "" && !shape.bounded:
+		return wrong{}
+	case shape.isValue && v.CanAddr():
+		v.Addr().Interface().(confined).confine(span)
+		return wrong{}
 	}
 	switch {
 	case v.Kind() == reflect.Struct:
-		for field, inner := range v.Fields() {
-			name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-			if name == "" || options == "omitempty" && inner.IsZero() {
+		for _, m := range shape.members {
+			inner := v.Field(m.index)
+			if m.omitempty && inner.IsZero() {
 				continue
 			}
-			if w := confine(inner, field.Tag.Get("range")); w.why != "" {
-				return w.in(name)
+			if w := confine(inner, m.span); w.why != "" {
+				return w.in(m.name)
 			}
 		}
 	case v.Kind() == reflect.Slice || v.Kind() == reflect.Array:
-		if span == "" && v.Type().Elem().Kind() != reflect.Struct {
-			return wrong{}
-		}
 		for i := range v.Len() {
 			if w := confine(v.Index(i), span); w.why != "" {
 				return w.in(strconv.Itoa(i))

@@ -1,6 +1,9 @@
 package node
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // NVLinkPeers is what the NVLinks of a GPU model lead to.
 type NVLinkPeers int
@@ -87,6 +90,17 @@ var gpuModels = []GPUModel{
 	{Device: "2bb5", Product: "NVIDIA RTX PRO 6000 Blackwell Server Edition", PCIe: 5},
 	{Device: "3182", Product: "NVIDIA B300 SXM6 AC", Peers: NVLinkFifth, Links: 18, Generation: 5, SpeedMBps: 50000, PCIe: 6},
 	{Device: "31c2", Product: "NVIDIA GB300", Peers: NVLinkRack, Links: 18, Generation: 5, SpeedMBps: 50000, C2C: true},
+}
+
+// GPUDevice is the PCI device id, four hex digits, of a product as NVIDIA's tools call it, "NVIDIA H200", with NVIDIA in front or
+// without; empty for one that is not in the table.
+func GPUDevice(product string) string {
+	for _, m := range gpuModels {
+		if m.Product == product || m.Product == "NVIDIA "+product || strings.TrimPrefix(product, "NVIDIA ") == m.Product {
+			return m.Device
+		}
+	}
+	return ""
 }
 
 // Model is what is normal for the GPU, and false for one that is not in the table.

@@ -53,6 +53,30 @@ type Inventory struct {
 	Marker Value[Marker] `json:"marker,omitzero"`
 	// RootDirectory: a directory tree was read, not a running system (--root).
 	RootDirectory bool `json:"root_directory,omitempty"`
+	// Given are the facts that text about a node gave, KIND and KIND:KEY, and what of the inventory it gave (gpus, nics,
+	// rdma, rdma_whole, netdevs, netdevs_whole, pci_tree, ...); sorted. It is unknown of a node that was read itself.
+	Given Value[[]string] `json:"given,omitzero"`
+	// Partial is why PCI, Netdevs and RDMA may lack what the node has; empty where they are whole.
+	Partial string `json:"partial,omitempty"`
+	// Told are relations of functions as a tool printed them (nvidia-smi topo -m). They hold where the PCI tree says nothing.
+	Told []ToldRelation `json:"told,omitempty"`
+}
+
+// FromText reports that the inventory is of a node that nobody read, of which text was given.
+func (inv Inventory) FromText() bool { return inv.Given.IsKnown() }
+
+// Whole reports that a list of the inventory, rdma or netdevs, has all that the node has: of a node that was read it has, of text
+// when that was a list of all.
+func (inv Inventory) Whole(list string) bool {
+	given, text := inv.Given.Get()
+	return !text || slices.Contains(given, list+"_whole")
+}
+
+// ToldRelation is how far two functions are from each other, in both directions.
+type ToldRelation struct {
+	Between [2]string `json:"between"`
+	// Relation is the word of nvidia-smi topo -m: PIX, PXB, PHB, NODE, SYS.
+	Relation string `json:"relation"`
 }
 
 // IsEmpty reports that nothing is in the inventory, not even a reason for which something is unknown.
@@ -124,9 +148,22 @@ func (p PCIFunction) IsNVSwitch() bool {
 // nvgrace-gpu-vfio-pci and other drivers of VFIO.
 func (p PCIFunction) IsVFIO() bool { return strings.Contains(p.Driver, "vfio") }
 
+// IsPort reports a PCI-to-PCI bridge (0604), as which the ports of PCIe switches and of processors show.
+func (p PCIFunction) IsPort() bool { return strings.HasPrefix(p.Class, "0604") }
+
 // IsNIC reports an Ethernet (0200) or InfiniBand (0207) controller.
 func (p PCIFunction) IsNIC() bool {
 	return strings.HasPrefix(p.Class, "0200") || strings.HasPrefix(p.Class, "0207")
+}
+
+// linkLayer is the link layer of a NIC by its class, which firmware gives the function as it comes up (PCI Code and ID Assignment
+// Specification, 1.3).
+func (p PCIFunction) linkLayer() Value[string] {
+	layer := "Ethernet"
+	if strings.HasPrefix(p.Class, "0207") {
+		layer = "InfiniBand"
+	}
+	return Known(layer, Source{Path: "/sys/bus/pci/devices/" + p.Address + "/class"})
 }
 
 // Netdev is a network device.
@@ -229,6 +266,15 @@ type GPU struct {
 	NUMANode int
 }
 
+// Called is how sentences call a device of a kind, GPU or NIC: "GPU 0000:1b:00.0". What text names without an address has
+// the kind in its name already: GPU3, NIC0.
+func Called(kind, device string) string {
+	if strings.HasPrefix(device, kind) {
+		return device
+	}
+	return kind + " " + device
+}
+
 // GPUs lists the NVIDIA GPUs by address; unknown when the PCI bus is.
 func (inv Inventory) GPUs() Value[[]GPU] {
 	functions, ok := inv.PCI.Get()
@@ -244,6 +290,39 @@ func (inv Inventory) GPUs() Value[[]GPU] {
 	return Known(gpus, inv.PCI.Source())
 }
 
+// NVSwitches reports NVSwitches that the node has to route itself: functions on its PCI bus or, on bare metal, those of a
+// board whose GPUs have the fifth generation of NVLink, which are none (NVIDIA's fabric manager guide, "Systems using fourth
+// generation NVSwitches"). A virtual machine does not see the latter.
+func (inv Inventory) NVSwitches() Value[bool] {
+	functions, ok := inv.PCI.Get()
+	if !ok {
+		return UnknownLike[bool](inv.PCI)
+	}
+	if slices.ContainsFunc(functions, PCIFunction.IsNVSwitch) {
+		return Known(true, inv.PCI.Source())
+	}
+	if !inv.hasFifthNVLinks() {
+		if inv.Partial != "" {
+			return Unknown[bool](inv.Partial, inv.PCI.Source())
+		}
+		return Known(false, inv.PCI.Source())
+	}
+	hypervisor, ok := inv.Virtualization.Get()
+	if !ok {
+		return UnknownLike[bool](inv.Virtualization)
+	}
+	return Known(hypervisor == "none", inv.PCI.Source())
+}
+
+// hasFifthNVLinks reports GPUs whose board has NVSwitches that are no PCI functions.
+func (inv Inventory) hasFifthNVLinks() bool {
+	gpus, _ := inv.GPUs().Get()
+	return slices.ContainsFunc(gpus, func(g GPU) bool {
+		m, _ := g.Model()
+		return m.Peers == NVLinkFifth
+	})
+}
+
 // NIC is one port of a network adapter, keyed by PCI address and port.
 type NIC struct {
 	Address  string
@@ -254,13 +333,27 @@ type NIC struct {
 	Netdev Value[string]
 	// RDMA is the name of its RDMA device; the ports of a bond share one (mlx5_bond_0).
 	RDMA Value[string]
-	// LinkLayer is Ethernet or InfiniBand.
+	// LinkLayer is Ethernet or InfiniBand: what the RDMA device says, else the network device, else the PCI class.
 	LinkLayer Value[string]
 	// Protected: busbar must not touch it.
 	Protected Value[bool]
 	// GPUs are the addresses of the GPUs that it is nearest to, of those at PXB or nearer, by
 	// address; unknown where the PCI tree tells nothing.
 	GPUs Value[[]string]
+}
+
+// HasNetdev reports whether the port has a network device in this network namespace.
+func (inv Inventory) HasNetdev(n NIC) Value[bool] { return has(n.Netdev, inv.Netdevs) }
+
+// HasRDMA reports whether the port has an RDMA device.
+func (inv Inventory) HasRDMA(n NIC) Value[bool] { return has(n.RDMA, inv.RDMA) }
+
+// has reports whether a port has one of the devices of a kind: none of them is known where all are.
+func has[T any](name Value[string], all Value[T]) Value[bool] {
+	if !all.IsKnown() {
+		return UnknownLike[bool](all)
+	}
+	return Known(name.IsKnown(), name.Source())
 }
 
 // String is ADDRESS or ADDRESS/PORT for ports after the first.
@@ -292,6 +385,8 @@ func (inv Inventory) Unbound(address string) string {
 		slices.ContainsFunc(netdevs, func(d Netdev) bool { return d.PCI == address }),
 		slices.ContainsFunc(devices, func(d RDMADevice) bool { return d.PCI == address }):
 		return ""
+	case f.Driver == "" && inv.FromText():
+		return "" // nobody said
 	case f.Driver == "":
 		return "no driver is bound to it"
 	case f.IsVFIO():
@@ -371,6 +466,9 @@ func (inv Inventory) nicNetdev(p PCIFunction, port int) Value[string] {
 			return Known(d.Name, Source{Path: "/sys/class/net/" + d.Name})
 		}
 	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which network device the NIC has", Source{})
+	}
 	reason := "the NIC has no network device: no driver is bound to it"
 	if p.Driver != "" {
 		reason = "the NIC has no network device although driver " + p.Driver + " is bound to it"
@@ -403,6 +501,12 @@ func (inv Inventory) nicRDMA(p PCIFunction, port int, netdev Value[string]) (rdm
 				return Known(d.Name, Source{Path: "/sys/class/infiniband/" + d.Name}), linkLayer
 			}
 		}
+	}
+	if inv.FromText() {
+		return Unknown[string]("nobody said which RDMA device the NIC has", Source{}), linkLayer
+	}
+	if !hasNetdev && inv.Netdevs.IsKnown() {
+		linkLayer = p.linkLayer()
 	}
 	return Awaiting[string]("the NIC has no RDMA device", CapabilityRDMA, Source{Path: "/sys/bus/pci/devices/" + p.Address}), linkLayer
 }
@@ -514,7 +618,7 @@ func (inv Inventory) nicProtected(n NIC, guarded map[string]ProtectedNetdev) Val
 	}
 	_, protected := guarded[n.String()]
 	layer, _ := n.LinkLayer.Get()
-	routeless := inv.Netdevs.IsKnown() && layer == "InfiniBand" || inv.Unbound(n.Address) != ""
+	routeless := inv.Netdevs.IsKnown() && layer == "InfiniBand" && n.RDMA.IsKnown() || inv.Unbound(n.Address) != ""
 	if !protected && !n.Netdev.IsKnown() && !routeless {
 		return Unknown[bool](n.Netdev.Reason(), n.Netdev.Source())
 	}

@@ -48,6 +48,43 @@ func TestGPUs(t *testing.T) {
 	}
 }
 
+// TestNVSwitches: those of the fifth generation are no PCI functions, and those of a virtual machine its host's.
+func TestNVSwitches(t *testing.T) {
+	gpu := func(device string) node.PCIFunction {
+		return node.PCIFunction{Vendor: "10de", Device: device, Class: "030200"}
+	}
+	nvswitch := node.PCIFunction{Vendor: "10de", Device: "22a3", Class: "068000"}
+	for _, test := range []struct {
+		virtualization node.Value[string]
+		functions      []node.PCIFunction
+		want           any
+	}{
+		{known("none"), nil, false},
+		{known("none"), []node.PCIFunction{gpu("2330"), nvswitch}, true},
+		{known("kvm"), []node.PCIFunction{gpu("2330"), nvswitch}, true},
+		{node.Value[string]{}, []node.PCIFunction{gpu("2330"), nvswitch}, true},
+		{known("none"), []node.PCIFunction{gpu("2330")}, false},
+		{known("none"), []node.PCIFunction{gpu("2901")}, true},  // B200
+		{known("none"), []node.PCIFunction{gpu("3182")}, true},  // B300
+		{known("none"), []node.PCIFunction{gpu("2941")}, false}, // GB200, whose are in other trays
+		{known("kvm"), []node.PCIFunction{gpu("2901")}, false},
+		{node.Unknown[string]("not read", node.Source{}), []node.PCIFunction{gpu("2901")}, "not read"},
+		{node.Unknown[string]("not read", node.Source{}), []node.PCIFunction{gpu("26b9")}, false},
+	} {
+		v := node.Inventory{Virtualization: test.virtualization, PCI: known(test.functions)}.NVSwitches()
+		var got any = v.Reason()
+		if there, ok := v.Get(); ok {
+			got = there
+		}
+		if got != test.want {
+			t.Errorf("%v on %v: %v, want %v", test.functions, test.virtualization, got, test.want)
+		}
+	}
+	if v := (node.Inventory{}).NVSwitches(); v.IsKnown() {
+		t.Error("known of nothing")
+	}
+}
+
 func TestUnknownPCI(t *testing.T) {
 	inv := node.Inventory{PCI: node.Unknown[[]node.PCIFunction]("permission denied", node.Source{Path: "/sys/bus/pci/devices"})}
 	want := said{Reason: "permission denied", Source: node.Source{Path: "/sys/bus/pci/devices"}}
@@ -179,7 +216,7 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device: no driver is bound to it", false,
+				ethernet, false,
 			}},
 		},
 		{
@@ -188,7 +225,7 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device: no driver is bound to it", true,
+				ethernet, true,
 			}},
 		},
 		{
@@ -197,7 +234,7 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device although driver vfio-pci is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device although driver vfio-pci is bound to it", false,
+				ethernet, false,
 			}},
 		},
 		{
@@ -206,8 +243,18 @@ func TestNICs(t *testing.T) {
 			},
 			[]nic{{
 				a, "? the NIC has no network device although driver mlx5_core is bound to it", "? the NIC has no RDMA device (rdma-devices)",
-				"? the NIC has no network device although driver mlx5_core is bound to it", "? the NIC has no network device although driver mlx5_core is bound to it",
+				ethernet, noNetdev,
 			}},
+		},
+		{
+			"InfiniBand by its class: no driver, and a driver that shows neither device", node.Inventory{
+				PCI:     known([]node.PCIFunction{{Address: a, Vendor: "15b3", Device: "1021", Class: "020700"}, function(b, "020700")}),
+				Netdevs: known([]node.Netdev{}), RDMA: known([]node.RDMADevice{}), Protected: known([]node.ProtectedNetdev{}),
+			},
+			[]nic{
+				{a, "? the NIC has no network device: no driver is bound to it", "? the NIC has no RDMA device (rdma-devices)", infiniband, false},
+				{b, noNetdev, "? the NIC has no RDMA device (rdma-devices)", infiniband, noNetdev},
+			},
 		},
 		{
 			"the driver did not answer: the network device's type tells the link layer", node.Inventory{

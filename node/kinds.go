@@ -42,6 +42,10 @@ var (
 	// directories) and /etc/environment, which win over /etc/nccl.conf.
 	NCCLUserFiles = Kind[[]confdir.File]{"nccl_user_files"}
 
+	// NCCLLog is what the logs of a job say that NCCL wrote; key is their path as NCCL_DEBUG_FILE has it, in which %h stands for the
+	// name of the host and %p for a process.
+	NCCLLog = Kind[NCCLLogState]{"nccl_log"}
+
 	// Unit is a systemd unit; key is its full name (slurmd.service).
 	Unit = Kind[UnitState]{"unit"}
 	// UnitFiles are a unit's fragment and its drop-ins in the order in which they
@@ -51,6 +55,8 @@ var (
 	OwnedDropIns = Kind[[]confdir.File]{"owned_drop_ins"}
 	// SystemConfFiles are systemd's system.conf and the system.conf.d fragments, unordered.
 	SystemConfFiles = Kind[[]confdir.File]{"system_conf_files"}
+	// LogindConfFiles are systemd-logind's logind.conf and the logind.conf.d fragments, unordered.
+	LogindConfFiles = Kind[[]confdir.File]{"logind_conf_files"}
 	// LimitsFiles are /etc/security/limits.conf and limits.d/*.conf, unordered.
 	LimitsFiles = Kind[[]confdir.File]{"limits_files"}
 	// ProcLimits are the resource limits of a unit's main process; key is the
@@ -93,6 +99,8 @@ var (
 	NVIDIADriver = Kind[NVIDIADriverState]{"nvidia_driver"}
 	// FabricManager is the fabric manager that is installed.
 	FabricManager = Kind[FabricManagerState]{"fabric_manager"}
+	// IMEX is the service by which GPUs of a rack's nodes share memory, as it is installed.
+	IMEX = Kind[FabricManagerState]{"imex"}
 	// NVML is NVIDIA's management library, which answers the kinds below.
 	NVML = Kind[NVMLState]{"nvml"}
 	// GPUInfo is what the driver says of a GPU; key is its PCI address.
@@ -105,6 +113,8 @@ var (
 	GPUFabric = Kind[GPUFabricState]{"gpu_fabric"}
 	// ConfidentialComputing is whether GPUs keep their data from the host.
 	ConfidentialComputing = Kind[ConfidentialComputingState]{"confidential_computing"}
+	// KernelLog is what the kernel's log tells of faults since boot.
+	KernelLog = Kind[KernelLogState]{"kernel_log"}
 	// GPUUsers are the processes that use GPUs.
 	GPUUsers = Kind[GPUUsage]{"gpu_users"}
 	// P2PMeasurement is what copies between all pairs of GPUs showed; key is the size of a copy in MiB. Nobody who only
@@ -127,13 +137,16 @@ var decoders = map[string]func(valueJSON) (any, error){
 	Path.name:             decode[PathState],
 	Mount.name:            decode[MountState],
 	NCCLUserFiles.name:    decode[[]confdir.File],
+	NCCLLog.name:          decode[NCCLLogState],
 	Unit.name:             decode[UnitState],
 	UnitFiles.name:        decode[[]confdir.File],
 	SystemConfFiles.name:  decode[[]confdir.File],
+	LogindConfFiles.name:  decode[[]confdir.File],
 	OwnedDropIns.name:     decode[[]confdir.File],
 	LimitsFiles.name:      decode[[]confdir.File],
 	ProcLimits.name:       decode[ProcessLimits],
 	KernelConfig.name:     decode[string],
+	KernelLog.name:        decode[KernelLogState],
 	NUMANodes.name:        decode[[]NUMANode],
 	CPUs.name:             decode[CPUState],
 	RDMAPort.name:         decode[RDMAPortState],
@@ -148,6 +161,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 
 	NVIDIADriver.name:          decode[NVIDIADriverState],
 	FabricManager.name:         decode[FabricManagerState],
+	IMEX.name:                  decode[FabricManagerState],
 	NVML.name:                  decode[NVMLState],
 	GPUInfo.name:               decode[GPUState],
 	NVLinks.name:               decode[NVLinkState],
@@ -252,6 +266,8 @@ type BootConfig struct {
 	// Outdated: busbar's file of Defaults is younger than Generated, which was not made since
 	// that file was written last.
 	Outdated bool `json:"outdated,omitempty"`
+	// Entries are Boot Loader Specification entries, /boot/loader/entries/*.conf, of a node of which text was given.
+	Entries []confdir.File `json:"entries,omitempty"`
 	// UpdateGrub: the root has an update-grub program.
 	UpdateGrub bool `json:"update_grub,omitempty"`
 }

@@ -27,9 +27,9 @@ func (s NVIDIADriverState) Flavour() string {
 	return "proprietary"
 }
 
-// FabricManagerState is the package of NVIDIA's fabric manager, which works with the driver of its own version alone.
+// FabricManagerState is the package of NVIDIA's fabric manager, or of IMEX, each of which works with the driver of its own version alone.
 type FabricManagerState struct {
-	// Installed: the program /usr/bin/nv-fabricmanager is there.
+	// Installed: the program is there, /usr/bin/nv-fabricmanager or /usr/bin/nvidia-imex.
 	Installed bool `json:"installed"`
 	// Version of the package without its revision, "580.159.04"; unknown where no package database that busbar reads has it.
 	Version Value[string] `json:"version,omitzero"`

@@ -18,15 +18,36 @@ import (
 // additive within a major.
 const RecordingVersion = "1.0"
 
-// maxRecording bounds a recording; a full HGX node takes well under 1 MiB.
-const maxRecording = 64 << 20
+// MaxRecording bounds a recording, in bytes; a full HGX node takes well under 1 MiB.
+const MaxRecording = 64 << 20
 
 type recordingJSON struct {
-	FormatVersion string       `json:"format_version"`
-	ObservedAt    time.Time    `json:"observed_at"`
-	BootID        string       `json:"boot_id,omitempty"`
-	Inventory     Inventory    `json:"inventory"`
-	Answers       []answerJSON `json:"answers"`
+	FormatVersion string      `json:"format_version"`
+	Command       string      `json:"command,omitempty"` // of a report.Document, which is no recording
+	ObservedAt    time.Time   `json:"observed_at"`
+	BootID        string      `json:"boot_id,omitempty"`
+	Inventory     Inventory   `json:"inventory"`
+	Answers       answersJSON `json:"answers"`
+}
+
+// answersJSON are the answers of a recording. The values of those that were read are parts of its text.
+type answersJSON []answerJSON
+
+// UnmarshalJSON reads a list of answers.
+func (a *answersJSON) UnmarshalJSON(data []byte) error {
+	*a = nil
+	plain := len(data) > 0 && data[0] == '['
+	elements(data, func(element []byte) bool {
+		var next answerJSON
+		next, plain = plainAnswer(element)
+		*a = append(*a, next)
+		return plain
+	})
+	if plain {
+		return nil
+	}
+	*a = nil
+	return json.Unmarshal(data, (*[]answerJSON)(a))
 }
 
 type answerJSON struct {
@@ -37,6 +58,11 @@ type answerJSON struct {
 	Needs       string          `json:"needs,omitempty"`
 	Unsupported bool            `json:"unsupported,omitempty"`
 	Source      *Source         `json:"source,omitempty"`
+}
+
+// recorded is the answer without its query.
+func (a answerJSON) recorded() valueJSON {
+	return valueJSON{Value: a.Value, Reason: a.Reason, Needs: a.Needs, Unsupported: a.Unsupported, Source: a.Source}
 }
 
 // WriteRecording writes facts as a recording, answers sorted by kind and key.
@@ -68,28 +94,21 @@ func WriteRecording(w io.Writer, f Facts) error {
 // device or RDMA device that stands there twice. A value that leaves out what it must say, or says what cannot be,
 // is unknown.
 func ReadRecording(r io.Reader) (Facts, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxRecording+1))
+	data, err := io.ReadAll(io.LimitReader(r, MaxRecording+1))
 	if err != nil {
 		return Facts{}, fmt.Errorf("reading the recording: %w", err)
 	}
-	if len(data) > maxRecording {
-		return Facts{}, fmt.Errorf("the recording is larger than %d MiB", maxRecording>>20)
-	}
-	var version struct {
-		FormatVersion string `json:"format_version"`
-		Command       string `json:"command"` // of a report.Document
-	}
-	if err := unmarshal(data, &version); err != nil {
-		return Facts{}, err
-	}
-	if version.Command != "" {
-		return Facts{}, fmt.Errorf("this is what busbar %s says, no recording; busbar capture makes one", version.Command)
-	}
-	if err := checkVersion(version.FormatVersion); err != nil {
-		return Facts{}, err
+	return DecodeRecording(data)
+}
+
+// DecodeRecording is ReadRecording for a text that is already there. Facts hold no part of it.
+func DecodeRecording(data []byte) (Facts, error) {
+	if len(data) > MaxRecording {
+		return Facts{}, fmt.Errorf("the recording is larger than %d MiB", MaxRecording>>20)
 	}
 	var in recordingJSON
-	if err := unmarshal(data, &in); err != nil {
+	wrong := json.Unmarshal(data, &in)
+	if err := isRecording(data, in, wrong); err != nil {
 		return Facts{}, err
 	}
 	answers := make([]Answer, 0, len(in.Answers))
@@ -99,7 +118,7 @@ func ReadRecording(r io.Reader) (Facts, error) {
 		if !known {
 			continue
 		}
-		value, err := decode(valueJSON{Value: a.Value, Reason: a.Reason, Needs: a.Needs, Unsupported: a.Unsupported, Source: a.Source})
+		value, err := decode(a.recorded())
 		if err != nil {
 			return Facts{}, explain(data, err, "answers", strconv.Itoa(i))
 		}
@@ -122,6 +141,30 @@ func ReadRecording(r io.Reader) (Facts, error) {
 	return NewFacts(in.Inventory, observed, answers), nil
 }
 
+// isRecording says why data, which was decoded to in or not, is no recording that this busbar reads. That it is another version's
+// comes before what is wrong with it.
+func isRecording(data []byte, in recordingJSON, wrong error) error {
+	version := struct {
+		FormatVersion string `json:"format_version"`
+		Command       string `json:"command"`
+	}{in.FormatVersion, in.Command}
+	if wrong != nil {
+		if err := json.Unmarshal(data, &version); err != nil {
+			return explain(data, err)
+		}
+	}
+	if version.Command != "" {
+		return fmt.Errorf("this is what busbar %s says, no recording; busbar capture makes one", version.Command)
+	}
+	if err := checkVersion(version.FormatVersion); err != nil {
+		return err
+	}
+	if wrong != nil {
+		return explain(data, wrong)
+	}
+	return nil
+}
+
 func checkVersion(v string) error {
 	if v == "" {
 		return errors.New("this is no busbar recording: it has no format_version")
@@ -135,13 +178,6 @@ func checkVersion(v string) error {
 	own, _, _ := strings.Cut(RecordingVersion, ".")
 	if m, _ := strconv.ParseUint(own, 10, 32); n > m {
 		return fmt.Errorf("the recording has format %s, this busbar reads up to %s.x: use a newer busbar", v, own)
-	}
-	return nil
-}
-
-func unmarshal(data []byte, into any) error {
-	if err := json.Unmarshal(data, into); err != nil {
-		return explain(data, err)
 	}
 	return nil
 }

@@ -23,7 +23,9 @@ import (
 	"busbar/internal/confdir"
 	"busbar/internal/dcbnl"
 	"busbar/internal/ethtool"
+	"busbar/internal/kernlog"
 	"busbar/internal/mstconfig"
+	"busbar/internal/nccllog"
 	"busbar/internal/p2p"
 	"busbar/internal/pciregs"
 	"busbar/node"
@@ -98,7 +100,7 @@ func answers() []node.Answer {
 	return []node.Answer{
 		sysctl("kernel.numa_balancing", "0"),
 		node.SysctlFiles.Answer("", files), node.ModulesLoadFiles.Answer("", files), node.ModprobeFiles.Answer("", files),
-		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files),
+		node.NCCLUserFiles.Answer("", files), node.OwnedDropIns.Answer("", files), node.SystemConfFiles.Answer("", files), node.LogindConfFiles.Answer("", files),
 		node.LimitsFiles.Answer("", files), node.UnitFiles.Answer("slurmd.service", files),
 		node.Module.Answer("mlx5_ib", node.Known(node.ModuleState{
 			Loaded: true, RefCount: 2, Holders: []string{"ib_ipoib"}, Parameters: map[string]string{"a": "1", "b": ""},
@@ -124,6 +126,13 @@ func answers() []node.Answer {
 		node.ProcLimits.Answer("slurmd.service", node.Known(node.ProcessLimits{Running: true, PID: 9, Command: "slurmd", Text: "Limit\n"}, at("/proc/9/limits"))),
 		node.KernelConfig.Answer("CONFIG_PCI_P2PDMA", node.Known("y", at("/boot/config-6.8.0-45-generic"))),
 		node.CPUs.Answer("", node.Known(node.CPUState{Packages: 2, Governors: node.Known(map[string]int{"performance": 112}, at("/sys/devices/system/cpu/cpufreq"))}, at("/sys/devices/system/cpu"))),
+		node.KernelLog.Answer("", node.Known(node.KernelLogState{
+			Events: []kernlog.Event{{
+				Kind: kernlog.Xid, Device: "0000:1b:00.0", Code: 154, Name: "GPU Reset Required", Text: "NVRM: Xid", Count: 2,
+				First: kernlog.When{Seconds: new(12.5)}, Last: kernlog.When{Clock: "Feb 3 16:24"},
+			}},
+			Records: 900, Lost: known(3), Dropped: 1,
+		}, at("/dev/kmsg"))),
 		node.NUMANodes.Answer("", node.Known([]node.NUMANode{{ID: 0, CPUs: "0-55,112-167"}, {ID: 2}}, at("/sys/devices/system/node"))),
 		node.RDMAPort.Answer("mlx5_0/1", node.Awaiting[node.RDMAPortState]("no RDMA device", node.CapabilityRDMA, node.Source{Call: "netlink"})),
 		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{LinkLayer: "Ethernet"}, node.Source{Call: "netlink"})),
@@ -181,6 +190,7 @@ func answers() []node.Answer {
 			Loaded: true, Version: "580.159.04", Open: true, Parameters: known(map[string]string{"NvLinkDisable": "0", "RegistryDwords": ""}),
 		}, at("/proc/driver/nvidia/version"))),
 		node.FabricManager.Answer("", node.Known(node.FabricManagerState{Installed: true, Version: known("580.159.04")}, at("/var/lib/dpkg/status"))),
+		node.IMEX.Answer("", node.Known(node.FabricManagerState{}, at("/usr/bin/nvidia-imex"))),
 		node.NVML.Answer("", node.Known(node.NVMLState{Version: "13.580.159.04", Driver: known("580.159.04")}, node.Source{Call: "nvmlSystemGetNVMLVersion"})),
 		node.GPUInfo.Answer("0000:1b:00.0", node.Known(node.GPUState{
 			Fault: "GPU is lost", Minor: known(3), UUID: known("GPU-0"), Product: known("NVIDIA H200"), PCIID: known("10de:2335"), Subsystem: known("10de:18bf"),
@@ -202,6 +212,15 @@ func answers() []node.Answer {
 		node.GPUUsers.Answer("", node.Known(node.GPUUsage{
 			Users: []node.GPUUser{{PID: 7, Name: "python3", GPUs: []string{"0000:1b:00.0"}}}, Unseen: known(2), Hidden: 3,
 		}, at("/proc"))),
+		node.NCCLLog.Answer("/var/log/nccl.%h", node.Known(node.NCCLLogState{Files: []string{"/var/log/nccl.gpu-01"}, LeftOut: 1, Log: nccllog.Log{
+			Versions: []string{"2.28.9+cuda13.0"}, Lines: 9, Messages: 8, Damaged: 1, CutOff: "ended", PairsLeftOut: 2, NoHCA: true,
+			Communicators: []nccllog.Communicator{{ID: "0x1", Size: 2, Nodes: 1}}, Ranks: []nccllog.Rank{{Comm: "0x1", Rank: 1, Host: "gpu-01", PID: 7, GPU: "0000:1b:00.0", CUDADevice: 1, Complete: true}},
+			Transports: []nccllog.Sum{{Transport: nccllog.Transport{Kind: nccllog.NET, Name: nccllog.IB, GDRDMA: true, Side: "send"}, Scope: nccllog.InterNode, Pairs: 1, Channels: 2, Example: "0 -> 1", Line: 3}},
+			Pairs:      []nccllog.Pair{{Comm: "0x1", From: 0, To: 1, Transport: nccllog.Transport{Kind: nccllog.SHM}, Scope: nccllog.IntraNode, Channels: 2, Line: 3}},
+			Networks:   []nccllog.Network{{Name: nccllog.IB, Times: 2, Line: 1}}, Devices: []nccllog.Device{{Network: nccllog.IB, Name: "mlx5_0", Layer: "IB"}},
+			GPUDirect: []nccllog.GPUDirectHint{{Network: nccllog.IB, Device: "mlx5_0", Enabled: true, Line: 2}}, Variables: []nccllog.Variable{{Name: "NCCL_PROTO", Value: "simple", Origin: nccllog.FromPlugin, By: "NET/OFI", Line: 4}},
+			Warnings: []nccllog.Warning{{ID: "cuda", Text: "Cuda failure", Host: "gpu-01", Times: 2, Line: 5}}, Failures: []nccllog.Failure{{Host: "gpu-01", PID: 7, Init: true, Where: "init.cc:9", Code: 1, Warning: "Cuda failure", Line: 6}},
+		}}, at("/var/log/nccl.gpu-01"))),
 		node.P2PMeasurement.Answer("512", node.Known(p2p.Result{
 			CUDA: "13.0", Size: 512 << 20, GPUs: []p2p.GPU{{Address: "0000:1b:00.0", UUID: "GPU-0", Name: "NVIDIA H200", Memory: 2, Free: 1}}, Seconds: 1.5, Unknown: "ended",
 			Pairs: []p2p.Pair{{

@@ -43,6 +43,14 @@ type Topology struct {
 	// why the tree tells nothing; empty when it does. source is where one or the other was read.
 	why    string
 	source Source
+	// told are relations that a tool printed, in both directions.
+	told map[[2]string]Relation
+}
+
+// ParseRelation reads the word of nvidia-smi topo -m; false for another, NV# too.
+func ParseRelation(word string) (Relation, bool) {
+	i := slices.Index(relations, word)
+	return Relation(i), i > 0
 }
 
 // Topology is the node's PCI tree. In a virtual machine all its answers are unknown: the tree
@@ -59,8 +67,20 @@ func (inv Inventory) Topology() Topology {
 	switch hypervisor, ok := inv.Virtualization.Get(); {
 	case !ok:
 		t.why, t.source = "whether this is a virtual machine, whose PCI tree tells nothing, is unknown: "+inv.Virtualization.Reason(), inv.Virtualization.Source()
+		if len(inv.Told) > 0 {
+			t.why, t.source = "", inv.PCI.Source()
+		}
 	case hypervisor != "none":
 		t.why, t.source = "a virtual machine ("+hypervisor+") has the PCI tree that its hypervisor chose to show, not the one that the traffic takes", inv.Virtualization.Source()
+	}
+	for _, told := range inv.Told {
+		if r, ok := ParseRelation(told.Relation); ok {
+			if t.told == nil {
+				t.told = map[[2]string]Relation{}
+			}
+			t.told[told.Between] = r
+			t.told[[2]string{told.Between[1], told.Between[0]}] = r
+		}
 	}
 	return t
 }
@@ -142,11 +162,12 @@ type Place struct {
 	why    string
 	noBus  bool
 	source Source
+	told   map[[2]string]Relation
 }
 
 // Place finds a function.
 func (t Topology) Place(address string) Place {
-	p := Place{address: address, why: t.why, noBus: t.functions == nil, source: t.source}
+	p := Place{address: address, why: t.why, noBus: t.functions == nil, source: t.source, told: t.told}
 	if p.way, p.err = t.way(address); p.err == nil {
 		switches := p.switches()
 		p.flat, p.top = flatten(switches), highest(p.function, switches)
@@ -186,6 +207,12 @@ func (p Place) Relation(other Place) Value[Relation] {
 		return Unknown[Relation](why, p.source)
 	case p.address == other.address:
 		return Known(Self, p.source)
+	}
+	if len(p.told) > 0 {
+		if r, ok := p.told[[2]string{p.address, other.address}]; ok {
+			return Known(r, p.source)
+		}
+		return Unknown[Relation]("the matrix says nothing of "+p.address+" and "+other.address, p.source)
 	}
 	if r, near := p.below(other.way); near {
 		return Known(r, p.source)
@@ -308,6 +335,9 @@ func (t Topology) nearest(nic string, gpus []Place) Value[[]string] {
 			return Unknown[[]string](err.Error(), t.source)
 		}
 		r, one := w.below(g.way)
+		if len(t.told) > 0 {
+			r, one = t.told[[2]string{nic, g.address}]
+		}
 		if !one || r > at {
 			continue
 		}
@@ -338,7 +368,7 @@ func (inv Inventory) Rails() Value[[]NIC] {
 		case !ok:
 			return Unknown[[]NIC](n.GPUs.Reason(), n.GPUs.Source())
 		case len(gpus) == 0:
-		case !told && !(inv.Protected.IsKnown() && inv.Netdevs.IsKnown() && inv.RDMA.IsKnown()):
+		case !told && !inv.FromText() && !(inv.Protected.IsKnown() && inv.Netdevs.IsKnown() && inv.RDMA.IsKnown()):
 			return Unknown[[]NIC](fmt.Sprintf("whether NIC %s is protected is unknown: %s", n, n.Protected.Reason()), n.Protected.Source())
 		case !protected:
 			rails = append(rails, n)

@@ -146,9 +146,12 @@ func (v Value[T]) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON wrote. A null value is no value, and neither is one in which something
 // is left out or null that must be said, or is out of range.
 func (v *Value[T]) UnmarshalJSON(data []byte) error {
-	var in valueJSON
-	if err := json.Unmarshal(data, &in); err != nil {
-		return err
+	in, plain := plainValue(data)
+	if !plain {
+		in = valueJSON{}
+		if err := json.Unmarshal(data, &in); err != nil {
+			return err
+		}
 	}
 	return v.decode(in)
 }
@@ -166,6 +169,10 @@ func (v *Value[T]) decode(in valueJSON) error {
 		return errValueAndReason
 	}
 	var value T
+	if plainScalar(in.Value, &value) {
+		*v = Known(value, v.source)
+		return nil
+	}
 	err := json.Unmarshal(in.Value, &value)
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {

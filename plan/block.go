@@ -66,6 +66,8 @@ type Withheld struct {
 	// selector.rails, node.rails, selector.rails[*].address. Two lists with a name in common have
 	// elements in common on every node on which both have any.
 	Sets []string
+	// Expect is how many elements a list has wherever it is known; 0 where nothing says it.
+	Expect int
 }
 
 // Waiver accepts a block's findings for a while. It is about the verdict alone, which does not
@@ -112,6 +114,15 @@ func (b Block) Decode(into any) error {
 		return fmt.Errorf("decoding %s: %w", b.Address, err)
 	}
 	return nil
+}
+
+// Text is a text attribute, empty where it is withheld, null or none.
+func (b Block) Text(attribute string) string {
+	v := b.Attributes[attribute]
+	if v == cty.NilVal || v.IsNull() || v.Type() != cty.String || !v.IsKnown() {
+		return ""
+	}
+	return v.AsString()
 }
 
 // OriginOf is where attribute was written, or its key, or else the block.

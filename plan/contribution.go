@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"busbar/node"
@@ -24,12 +25,17 @@ type Contribution struct {
 	By string
 	// TakeOver: foreign lines that want something else may be cut, with a backup.
 	TakeOver bool
+	// Default: whoever reads the file does as wanted where it says nothing.
+	Default bool
 	// Undecided: what the block wants in the sink, if anything, is not known on this node now, so
 	// that nothing may go from busbar's file. It has neither Key nor Value.
 	Undecided bool
 	// Of, in a fact, is the key of the block's contribution that it follows from, which falls with it;
 	// empty for all that stand in the same place.
 	Of string
+	// Where says on which nodes a fact holds, in words, where there is no node to tell; empty for what holds on all. It counts
+	// in Conflicts alone.
+	Where string
 	// Address and Origin of the block that wants it.
 	Address string
 	Origin  Origin
@@ -96,6 +102,8 @@ func UnitFact(unit, what string) string { return "unit " + unit + " " + what }
 const (
 	// LinkLayerFact is Ethernet or InfiniBand.
 	LinkLayerFact = "link layer"
+	// DCBXFact is DCBXHost or DCBXFirmware: who owns DCBX.
+	DCBXFact = "dcbx"
 	// LinkStateFact is UpOrDown.
 	LinkStateFact = "state"
 )
@@ -114,19 +122,33 @@ var InfiniBandMTUs = [...]int{4096, 2048, 1024, 512, 256}
 // rdmaDrivers are the modules that make RDMA devices, by the driver of the network adapter that they stand on.
 var rdmaDrivers = map[string]string{"mlx5_core": "mlx5_ib", "bnxt_en": "bnxt_re", "ice": "irdma"}
 
-// RDMAModules are the modules without which NIC ports, as node.NIC.String has them, have no RDMA device that programs can
-// use; without those of their drivers where the PCI bus does not show them.
-func RDMAModules(ports []string, inv node.Inventory) []string {
-	modules := []string{"ib_core", "ib_uverbs"}
+// RDMAModuleFacts are that the kernel has the modules without which NIC ports, as node.NIC.String has them, have no RDMA device that
+// programs can use. Which drivers the ports have the PCI bus tells; where it is not known, each that they may have is
+// wanted where they have it.
+func RDMAModuleFacts(ports []string, inv node.Inventory, origin Origin) []Contribution {
+	loaded := func(module, where string) Contribution {
+		return Contribution{Sink: FactSink, Key: ModuleFact(module), Value: "loaded", Where: where, Origin: origin}
+	}
+	facts := []Contribution{loaded("ib_core", ""), loaded("ib_uverbs", "")}
+	drivers := map[string]bool{}
+	where := func(string) string { return "" }
+	if !inv.PCI.IsKnown() {
+		for driver := range rdmaDrivers {
+			drivers[driver] = true
+		}
+		where = func(driver string) string { return "whose NICs have driver " + driver }
+	}
 	for _, key := range ports {
 		address, _, _ := node.ParseNIC(key)
 		f, _ := inv.PCIFunction(address)
-		if above, ok := rdmaDrivers[f.Driver]; ok {
-			modules = append(modules, f.Driver, above)
+		drivers[f.Driver] = true
+	}
+	for _, driver := range slices.Sorted(maps.Keys(drivers)) {
+		if above, ok := rdmaDrivers[driver]; ok {
+			facts = append(facts, loaded(driver, where(driver)), loaded(above, where(driver)))
 		}
 	}
-	slices.Sort(modules)
-	return slices.Compact(modules)
+	return facts
 }
 
 // What more than one block type says of the node.

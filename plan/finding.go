@@ -102,7 +102,21 @@ type Finding struct {
 	Feature string `json:"-"`
 	// Needs is the capability that would decide an unknown finding.
 	Needs string `json:"-"`
+	// Between are the places of a contradiction, that of Address first; zero for others.
+	Between Places `json:"-"`
 }
+
+// Place is where a block wants something.
+type Place struct {
+	Address string
+	Origin  Origin
+}
+
+// Places are two that contradict each other.
+type Places [2]Place
+
+// Swapped are the places the other way round.
+func (p Places) Swapped() Places { return Places{p[1], p[0]} }
 
 // Change is a finding's property in three states.
 type Change struct {

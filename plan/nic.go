@@ -322,16 +322,31 @@ func PrioritiesOf(apps []dcbnl.App, dscp int) []int {
 	return all
 }
 
-// ListOr is a list of numbers with " and " between them, or none where it is empty.
+// ListOr is a list of ascending numbers in words, three and more in a row as a range: "2", "2 and 3", "24, 25 and 27 to 31";
+// none where it is empty.
 func ListOr(numbers []int, none string) string {
 	if len(numbers) == 0 {
 		return none
 	}
-	words := make([]string, len(numbers))
-	for i, n := range numbers {
-		words[i] = fmt.Sprint(n)
+	var words []string
+	for i := 0; i < len(numbers); {
+		end := i
+		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
+			end++
+		}
+		if end > i+1 {
+			words = append(words, fmt.Sprintf("%d to %d", numbers[i], numbers[end]))
+			i = end + 1
+			continue
+		}
+		words = append(words, fmt.Sprint(numbers[i]))
+		i++
 	}
-	return strings.Join(words, " and ")
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // Apps is what an APP table becomes.

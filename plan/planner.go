@@ -74,11 +74,8 @@ func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Pla
 		byAddress[b.Address] = b
 	}
 	all, steps := p.assess(blocks, facts)
-	contributions, contradictions := mergeContributions(all.Contributions)
-	var conflicts []Finding
-	for _, c := range contradictions {
-		conflicts = append(conflicts, c.finding)
-	}
+	certain, _ := certainOf(all.Contributions)
+	contributions, conflicts := mergeContributions(certain)
 	steps = withoutConflicts(steps, all.Findings, conflicts)
 	all.Findings = append(append(all.Findings, conflicts...), further...)
 	for _, s := range p.sinks {
@@ -96,20 +93,41 @@ func (p *Planner) Plan(blocks []Block, facts node.Facts, further ...Finding) Pla
 	return assemble(byAddress, all.Findings, steps, p.ceilings(), facts.ObservedAt)
 }
 
-// Conflicts finds blocks of a profile that contradict each other, without a node, each
-// pair of places once.
+// Conflicts finds blocks of a profile that contradict each other, without a node, each pair of places once. Those that do so on
+// some nodes alone are warnings.
 func (p *Planner) Conflicts(blocks []Block) []Finding {
 	all, _ := p.assess(blocks, node.Facts{})
-	_, contradictions := mergeContributions(all.Contributions)
-	told := map[places]bool{}
-	var once []Finding
-	for _, c := range contradictions {
-		if !told[c.between] && !told[c.between.swapped()] {
-			once = append(once, c.finding)
+	certain, elsewhere := certainOf(all.Contributions)
+	_, conflicts := mergeContributions(certain)
+	for _, c := range elsewhere {
+		at := slices.IndexFunc(certain, func(other Contribution) bool {
+			return other.slot() == c.slot() && other.Value != c.Value && other.Address != c.Address
+		})
+		if at >= 0 {
+			conflicts = append(conflicts, dispute{certain[at], c, []string{c.Device}}.finding())
 		}
-		told[c.between] = true
+	}
+	told := map[Places]bool{}
+	var once []Finding
+	for _, f := range conflicts {
+		if !told[f.Between] && !told[f.Between.Swapped()] {
+			once = append(once, f)
+		}
+		told[f.Between] = true
 	}
 	return once
+}
+
+// certainOf takes those apart that hold on some nodes alone.
+func certainOf(all []Contribution) (certain, elsewhere []Contribution) {
+	for _, c := range all {
+		if c.Where == "" {
+			certain = append(certain, c)
+		} else {
+			elsewhere = append(elsewhere, c)
+		}
+	}
+	return certain, elsewhere
 }
 
 func (p *Planner) ceilings() map[string]Effect {
@@ -200,24 +218,7 @@ func contributionsOf(all []Contribution, sink string) []Contribution {
 	return mine
 }
 
-// place is where a block wants something.
-type place struct {
-	address string
-	origin  Origin
-}
-
-// places are two that contradict each other.
-type places [2]place
-
-func (p places) swapped() places { return places{p[1], p[0]} }
-
-// contradiction is a finding about the first of two places.
-type contradiction struct {
-	between places
-	finding Finding
-}
-
-func (c Contribution) place() place { return place{c.Address, c.Origin} }
+func (c Contribution) place() Place { return Place{c.Address, c.Origin} }
 
 // dispute is what two places want, of which one can be had.
 type dispute struct {
@@ -243,14 +244,21 @@ func (d dispute) finding() Finding {
 	case devices[0] != "":
 		target += " of " + devices[0]
 	}
-	return Finding{
+	where := ""
+	f := Finding{
 		ID: "profile.contradiction", Address: d.wanted.Address, Status: Conflict, Target: target,
-		Summary: fmt.Sprintf("%s %q is wanted%s (%s), and %s wants %q%s (%s)%s", target, d.wanted.Value, d.wanted.by(), d.wanted.Origin,
-			d.against.Address, d.against.Value, d.against.by(), d.against.Origin, list),
 		Want: d.wanted.Value, Found: d.against.Value,
-		Source: node.Source{Path: d.against.Origin.File, Line: d.against.Origin.Line},
-		Fix:    "decide in the profile which of the two is meant; neither is applied",
+		Source:  node.Source{Path: d.against.Origin.File, Line: d.against.Origin.Line},
+		Fix:     "decide in the profile which of the two is meant; neither is applied",
+		Between: Places{d.wanted.place(), d.against.place()},
 	}
+	if d.against.Where != "" {
+		f.Severity, f.Fix = Warning, ""
+		where = " on nodes " + d.against.Where
+	}
+	f.Summary = fmt.Sprintf("%s %q is wanted%s (%s), and %s wants %q%s%s (%s)%s", target, d.wanted.Value, d.wanted.by(), d.wanted.Origin,
+		d.against.Address, d.against.Value, d.against.by(), where, d.against.Origin, list)
+	return f
 }
 
 // by is what a block says in words of its own.
@@ -270,7 +278,7 @@ func (c Contribution) slot() slot { return slot{c.Sink, c.Key, c.Device} }
 // involved, once for a pair of places that stand against each other in several things;
 // equal wishes of several blocks all stay. What a contradicted fact follows from goes
 // with the fact. For what is taken out stands one that is Undecided.
-func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
+func mergeContributions(all []Contribution) ([]Contribution, []Finding) {
 	first, other := map[slot]Contribution{}, map[slot]Contribution{} // the first, and the first with another value than that
 	for _, c := range all {
 		s := c.slot()
@@ -281,9 +289,9 @@ func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 		}
 	}
 	var kept []Contribution
-	told := map[places]*dispute{}
+	told := map[Places]*dispute{}
 	var disputes []*dispute
-	contested := map[place][]Contribution{}
+	contested := map[Place][]Contribution{}
 	for _, c := range all {
 		against, isContested := other[c.slot()]
 		if !isContested {
@@ -297,7 +305,7 @@ func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 		if before := first[c.slot()]; before.Value != c.Value {
 			against = before
 		}
-		pair := places{c.place(), against.place()}
+		pair := Places{c.place(), against.place()}
 		if d := told[pair]; d != nil {
 			d.join(c, against)
 			continue
@@ -310,14 +318,14 @@ func mergeContributions(all []Contribution) ([]Contribution, []contradiction) {
 			kept[i] = c.undecided()
 		}
 	}
-	contradictions := make([]contradiction, len(disputes))
+	conflicts := make([]Finding, len(disputes))
 	for i, d := range disputes {
-		contradictions[i] = contradiction{places{d.wanted.place(), d.against.place()}, d.finding()}
+		conflicts[i] = d.finding()
 	}
 	slices.SortStableFunc(kept, func(a, b Contribution) int {
 		return cmp.Or(cmp.Compare(a.Sink, b.Sink), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Address, b.Address))
 	})
-	return kept, contradictions
+	return kept, conflicts
 }
 
 // withoutConflicts drops the steps of blocks that contradict another one, and takes
@@ -327,8 +335,10 @@ func withoutConflicts(steps []Step, findings, conflicts []Finding) []Step {
 	for _, f := range conflicts {
 		contradicts[f.Address] = true
 	}
-	for i := range findings {
-		findings[i].Fixable = findings[i].Fixable && !contradicts[findings[i].Address]
+	for i, f := range findings {
+		if f.Fixable && contradicts[f.Address] {
+			findings[i].Fixable, findings[i].Effect, findings[i].Fix = false, NoEffect, "nothing of the block is set while it contradicts another one"
+		}
 	}
 	return slices.DeleteFunc(steps, func(s Step) bool {
 		return slices.ContainsFunc(s.Addresses, func(address string) bool { return contradicts[address] })

@@ -231,7 +231,13 @@ func (c *computing) placed(attribute, key string, place, expr hcl.Range) {
 }
 
 func (c *computing) withhold(attribute, key string, u unknown, sets ...string) {
-	c.out.Withheld = append(c.out.Withheld, plan.Withheld{Attribute: attribute, Key: key, Reason: u.Reason, Needs: u.Needs, Sets: sets})
+	w := plan.Withheld{Attribute: attribute, Key: key, Reason: u.Reason, Needs: u.Needs, Sets: sets}
+	for _, s := range c.evaluation.out.Selections {
+		if len(sets) > 0 && sets[0] == "selector."+s.Name {
+			w.Expect = max(0, s.Want)
+		}
+	}
+	c.out.Withheld = append(c.out.Withheld, w)
 }
 
 // few reports whether an argument has no more elements than one can have; block types

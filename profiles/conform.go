@@ -146,7 +146,7 @@ func mismatches(v cty.Value, want cty.Type) []mismatch {
 		case have.IsMapType():
 			return nil // convert tells about missing keys
 		}
-		return wrong("")
+		return wrong(objectHint(want))
 	case want.IsTupleType():
 		if !have.IsTupleType() && !have.IsListType() {
 			return wrong("")
@@ -169,6 +169,21 @@ func primitiveHint(v cty.Value, want cty.Type) string {
 		}
 	}
 	return ""
+}
+
+// objectHint shows an object with what it has to have.
+func objectHint(t cty.Type) string {
+	var needed []string
+	for _, name := range sortedKeys(t.AttributeTypes()) {
+		example := map[cty.Type]string{cty.String: `"..."`, cty.Number: "0", cty.Bool: "true"}[t.AttributeType(name)]
+		if !t.AttributeOptional(name) && example != "" {
+			needed = append(needed, name+" = "+example)
+		}
+	}
+	if len(needed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; write { %s }", strings.Join(needed, ", "))
 }
 
 func sequenceMismatches(v cty.Value, want cty.Type) []mismatch {

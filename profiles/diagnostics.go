@@ -15,6 +15,8 @@ import (
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/mitchellh/go-wordwrap"
+
+	"busbar/plan"
 )
 
 // The severities of a Diagnostic.
@@ -35,6 +37,37 @@ type Diagnostic struct {
 	// Range is nil where the mistake is at no place in a file.
 	Range   *Range   `json:"range,omitempty"`
 	Snippet *Snippet `json:"snippet,omitempty"`
+	// Others are further places that it is about.
+	Others []Excerpt `json:"others,omitempty"`
+}
+
+// Excerpt is a place in a file with the source around it, nil where that is not known.
+type Excerpt struct {
+	Range   *Range   `json:"range"`
+	Snippet *Snippet `json:"snippet,omitempty"`
+}
+
+// Excerpt is the line of a place of p.
+func (p *Profile) Excerpt(at plan.Origin) Excerpt {
+	rng := Range{Filename: at.File, Start: Position{Line: at.Line, Column: 1}, End: Position{Line: at.Line, Column: 1}}
+	f, ok := p.sources[at.File]
+	if !ok || at.Line < 1 {
+		return Excerpt{Range: &rng}
+	}
+	begin := 0
+	for range at.Line - 1 {
+		n := bytes.IndexByte(f.src[begin:], '\n')
+		if n < 0 {
+			return Excerpt{Range: &rng}
+		}
+		begin += n + 1
+	}
+	line, _, _ := bytes.Cut(f.src[begin:], []byte("\n"))
+	indent := len(line) - len(bytes.TrimLeft(line, " \t"))
+	text := string(bytes.TrimRight(line[indent:], " \t\r"))
+	rng.Start.Column, rng.Start.Byte = indent+1, begin+indent
+	rng.End.Column, rng.End.Byte = rng.Start.Column+utf8.RuneCountInString(text), rng.Start.Byte+len(text)
+	return Excerpt{&rng, snippet(f.src, rng, f.contextAt(rng.Start.Byte))}
 }
 
 // Range is a piece of a file, from Start up to but not including End.
@@ -101,7 +134,9 @@ func WriteText(w io.Writer, diags Diagnostics, width int, color bool) error {
 			label, code = "Warning", colorYellow
 		}
 		fmt.Fprintf(&b, "%s: %s\n", paint(code, label), paint(colorBold, escaped(d.Summary)))
-		d.writePlace(&b, func(s string) string { return paint(code, s) })
+		for _, e := range append([]Excerpt{{d.Range, d.Snippet}}, d.Others...) {
+			e.write(&b, func(s string) string { return paint(code, s) })
+		}
 		if d.Detail != "" {
 			detail := escaped(d.Detail)
 			if width > 4 {
@@ -117,19 +152,19 @@ func WriteText(w io.Writer, diags Diagnostics, width int, color bool) error {
 	return err
 }
 
-func (d Diagnostic) writePlace(b *strings.Builder, paint func(string) string) {
-	if d.Range == nil {
+func (e Excerpt) write(b *strings.Builder, paint func(string) string) {
+	if e.Range == nil {
 		return
 	}
-	fmt.Fprintf(b, "  %s:%d:%d", escaped(d.Range.Filename), d.Range.Start.Line, d.Range.Start.Column)
-	if d.Snippet == nil {
+	fmt.Fprintf(b, "  %s:%d:%d", escaped(e.Range.Filename), e.Range.Start.Line, e.Range.Start.Column)
+	if e.Snippet == nil {
 		b.WriteByte('\n')
 		return
 	}
-	if d.Snippet.Context != "" {
-		b.WriteString(", in " + escaped(d.Snippet.Context))
+	if e.Snippet.Context != "" {
+		b.WriteString(", in " + escaped(e.Snippet.Context))
 	}
-	s := d.Snippet
+	s := e.Snippet
 	number := fmt.Sprint(s.StartLine)
 	margin := strings.Repeat(" ", len(number))
 	fmt.Fprintf(b, "\n   %s |\n   %s | %s\n", margin, number, printable(s.Code))

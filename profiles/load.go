@@ -118,6 +118,25 @@ func (l *Loader) Load(name string) (*Profile, Diagnostics) {
 	return g.finish(name)
 }
 
+// Source is the text of a profile, and how its file is called in findings and diagnostics. It is found by its name, as Load finds
+// it, or by that file (stock/baseline.hcl). Diagnostics say why there is none.
+func (l *Loader) Source(name string) (filename string, text []byte, diags Diagnostics) {
+	for _, dir := range l.Dirs {
+		if inside, ok := strings.CutPrefix(name, dir.Path+"/"); ok {
+			name = strings.TrimSuffix(inside, ".hcl")
+			only := Loader{Types: l.Types, Dirs: []Dir{dir}}
+			l = &only
+			break
+		}
+	}
+	g := l.newLoading()
+	found, ok := g.find(name, hcl.Range{}, false)
+	if !ok {
+		return "", nil, g.report.diagnostics()
+	}
+	return found.filename, found.src, nil
+}
+
 // LoadText loads a profile whose text is already there; filename is for diagnostics.
 // Without a Profile there is an error among the diagnostics.
 func (l *Loader) LoadText(filename string, src []byte) (*Profile, Diagnostics) {

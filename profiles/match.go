@@ -17,11 +17,16 @@ const Baseline = "baseline"
 // Match reports whether the profile's match holds for a node. A profile without match
 // holds for none. Where it cannot be told, reason says why.
 func (p *Profile) Match(inv node.Inventory) (matched bool, reason string) {
+	return p.matches(nodeValue(inv))
+}
+
+// matches is Match for a node as profiles see it.
+func (p *Profile) matches(of cty.Value) (matched bool, reason string) {
 	if p.match == nil {
 		return false, ""
 	}
 	r := newReport()
-	v, ok := evaluate(r, "profile", p.match.expr, newContext(newBudget(), map[string]cty.Value{"node": nodeValue(inv)}))
+	v, ok := evaluate(r, "profile", p.match.expr, newContext(newBudget(), map[string]cty.Value{"node": of}))
 	if !ok {
 		d := r.list[0]
 		return false, fmt.Sprintf("match of profile %s: %s: %s", p.Name, d.Summary, d.Detail)
@@ -68,8 +73,9 @@ func (e *ChoiceError) Error() string {
 func Choose(profiles []*Profile, inv node.Inventory) (string, error) {
 	failed := &ChoiceError{Undecided: map[string]string{}}
 	var matching []*Profile
+	of := nodeValue(inv)
 	for _, p := range profiles {
-		matched, reason := p.Match(inv)
+		matched, reason := p.matches(of)
 		switch {
 		case reason != "":
 			failed.Undecided[p.Name] = reason

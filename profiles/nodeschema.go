@@ -1,6 +1,7 @@
 package profiles
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -28,11 +29,14 @@ func nicAttributes() []NodeAttribute {
 	return []NodeAttribute{
 		{"address", cty.String, "PCI address of a port of a network adapter, DDDD:BB:DD.F; virtual functions are left out.", false},
 		{"port", cty.Number, "Port of the function, from 1.", false},
-		{"netdev", cty.String, "Name of its network device.", false},
-		{"rdma", cty.String, "Name of its RDMA device; the ports of a bond share one. Unknown until a driver has made one.", false},
+		{"netdev", cty.String, "Name of its network device. Unknown where it has none, and never null: has_netdev tells.", false},
+		{"has_netdev", cty.Bool, "It has a network device, in this network namespace.", false},
+		{"rdma", cty.String, "Name of its RDMA device; the ports of a bond share one. Unknown until a driver has made one, and never null: has_rdma tells.", false},
+		{"has_rdma", cty.Bool, "It has an RDMA device.", false},
 		{"pci_id", cty.String, "PCI id of the function, vvvv:dddd.", true},
 		{"numa", cty.Number, "NUMA node of the function; unknown where firmware does not say.", false},
-		{"link_layer", cty.String, "Ethernet or InfiniBand.", true},
+		{"link_layer", cty.String, "Ethernet or InfiniBand; of a port without devices what its PCI class says.", true},
+		{"near_gpu", cty.Bool, "It is at PXB or nearer to a GPU (nvidia-smi topo -m), where a rail belongs; unknown in a virtual machine.", true},
 		{"protected", cty.Bool, "The port carries a default route, the way back to an SSH client, or the root file system; it is never selected.", false},
 		{"gpus", cty.List(cty.String), "Addresses of the GPUs that it is nearest to, of those at PXB or nearer (nvidia-smi topo -m); empty for none, unknown in a virtual machine.", false},
 	}
@@ -57,11 +61,12 @@ var nodeAttributes = sync.OnceValue(func() []NodeAttribute {
 		{"virtual", cty.Bool, "The node is a virtual machine.", true},
 		{"virtualization", cty.String, "none, or systemd's name of the hypervisor: kvm, vmware, microsoft, xen, amazon.", true},
 		{"pci_ids", cty.List(cty.String), "Ids of all PCI functions as vvvv:dddd, lower case, sorted, each once.", true},
-		{"nvswitch", cty.Bool, "An NVSwitch up to the third generation is on the PCI bus (class 0680 of vendor 10de).", true},
+		{"nvswitch", cty.Bool, "The node has NVSwitches to route: on the PCI bus (class 0680 of vendor 10de), or on bare metal on the board of GPUs like B200, whose are no PCI functions.", true},
 		{"gpus[*].address", cty.String, "PCI address of an NVIDIA GPU, DDDD:BB:DD.F.", false},
 		{"gpus[*].pci_id", cty.String, "Its PCI id, vvvv:dddd.", false},
 		{"gpus[*].numa", cty.Number, "Its NUMA node; unknown where firmware does not say.", false},
 	}
+	all = append(all, NodeAttribute{"given", cty.List(cty.String), "What text about a node gave (busbar diagnose): kinds of facts, KIND and KIND:KEY, and gpus, nics, rdma, netdevs, pci_tree. Unknown of a node that was read itself.", false})
 	nic := nicAttributes()
 	for _, a := range nic {
 		a.Path = "nics[*]." + a.Path
@@ -133,11 +138,20 @@ func lift[T any](v node.Value[T], t cty.Type, known func(T) cty.Value) cty.Value
 
 func liftString(v node.Value[string]) cty.Value { return lift(v, cty.String, cty.StringVal) }
 
+// few is v, unknown where it has more elements than an attribute can have: no node has so many.
+func few[T any](v node.Value[[]T], what string) node.Value[[]T] {
+	if list, _ := v.Get(); len(list) > maxInstances {
+		return node.Unknown[[]T](fmt.Sprintf("the node has %d %s, and a profile takes %d", len(list), what, maxInstances), v.Source())
+	}
+	return v
+}
+
 // nodeValue is node for an inventory; it conforms to NodeSchema.
 func nodeValue(inv node.Inventory) cty.Value {
 	t := nodeTypes()
 	return cty.ObjectVal(map[string]cty.Value{
 		"arch":           liftString(inv.Arch),
+		"given":          lift(inv.Given, cty.List(cty.String), stringList),
 		"kernel":         liftString(inv.Kernel),
 		"virtualization": liftString(inv.Virtualization),
 		"virtual": lift(inv.Virtualization, cty.Bool, func(s string) cty.Value {
@@ -165,30 +179,34 @@ func nodeValue(inv node.Inventory) cty.Value {
 			slices.Sort(ids)
 			return stringList(slices.Compact(ids))
 		}),
-		"nvswitch": lift(inv.PCI, cty.Bool, func(functions []node.PCIFunction) cty.Value {
-			return cty.BoolVal(slices.ContainsFunc(functions, node.PCIFunction.IsNVSwitch))
-		}),
-		"gpus": lift(inv.GPUs(), cty.List(t.gpu), func(gpus []node.GPU) cty.Value {
+		"nvswitch": lift(inv.NVSwitches(), cty.Bool, cty.BoolVal),
+		"gpus": lift(few(inv.GPUs(), "GPUs"), cty.List(t.gpu), func(gpus []node.GPU) cty.Value {
 			return listOf(t.gpu, gpus, func(g node.GPU) cty.Value {
 				return cty.ObjectVal(map[string]cty.Value{
 					"address": cty.StringVal(g.Address), "pci_id": cty.StringVal(g.PCIID), "numa": numaValue(g.NUMANode),
 				})
 			})
 		}),
-		"nics":      lift(inv.NICs(), cty.List(t.nic), nicList),
-		"rails":     lift(inv.Rails(), cty.List(t.nic), nicList),
-		"gpu_paths": lift(inv.GPUPaths(), cty.List(cty.String), stringList),
+		"nics":      lift(few(inv.NICs(), "NIC ports"), cty.List(t.nic), nicList(inv)),
+		"rails":     lift(few(inv.Rails(), "rails"), cty.List(t.nic), nicList(inv)),
+		"gpu_paths": lift(few(inv.GPUPaths(), "ports between GPUs"), cty.List(cty.String), stringList),
 	})
 }
 
-func nicList(nics []node.NIC) cty.Value { return listOf(nodeTypes().nic, nics, nicValue) }
+func nicList(inv node.Inventory) func([]node.NIC) cty.Value {
+	return func(nics []node.NIC) cty.Value {
+		return listOf(nodeTypes().nic, nics, func(n node.NIC) cty.Value { return nicValue(inv, n) })
+	}
+}
 
-func nicValue(n node.NIC) cty.Value {
+func nicValue(inv node.Inventory, n node.NIC) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{
 		"address": cty.StringVal(n.Address), "port": cty.NumberIntVal(int64(n.Port)), "pci_id": cty.StringVal(n.PCIID),
 		"numa": numaValue(n.NUMANode), "netdev": liftString(n.Netdev), "rdma": liftString(n.RDMA),
+		"has_netdev": lift(inv.HasNetdev(n), cty.Bool, cty.BoolVal), "has_rdma": lift(inv.HasRDMA(n), cty.Bool, cty.BoolVal),
 		"link_layer": liftString(n.LinkLayer), "protected": lift(n.Protected, cty.Bool, cty.BoolVal),
-		"gpus": lift(n.GPUs, cty.List(cty.String), stringList),
+		"gpus":     lift(n.GPUs, cty.List(cty.String), stringList),
+		"near_gpu": lift(n.GPUs, cty.Bool, func(gpus []string) cty.Value { return cty.BoolVal(len(gpus) > 0) }),
 	})
 }
 

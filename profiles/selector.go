@@ -29,8 +29,10 @@ type Selection struct {
 	Addresses []string
 	// Protected are the NICs that were left out because busbar must not touch them, sorted.
 	Protected []string
-	// Missing are the addresses of include, and its ports, of which no NIC was selected, in its order.
+	// Missing are the addresses of include, and its ports, of which no NIC was selected, in its order, each with the reason.
 	Missing []string
+	// Idle are the addresses and ports of exclude that are no NIC of the node, in its order.
+	Idle []string
 	// Reason says why the selection is unknown, empty when it is known. Needs is the
 	// capability that would make it known, or empty.
 	Reason, Needs string
@@ -78,7 +80,7 @@ const unsureFix = "look why its driver shows no network device: it may be in a n
 
 func (s Selection) findings() []plan.Finding {
 	if s.complete() && s.Unsure == "" {
-		return nil
+		return s.idle()
 	}
 	want := "1 or more NICs"
 	if s.Want >= 0 {
@@ -106,13 +108,32 @@ func (s Selection) findings() []plan.Finding {
 	case len(s.Missing) > 0:
 		f.ID, f.Want, f.Found = "selector.include", "", ""
 		f.Fix = "look why it is not among the NICs of the node, or take it out of include"
+		if !slices.ContainsFunc(s.Missing, func(m string) bool { return !strings.HasSuffix(m, isProtected) }) {
+			f.Fix = "take it out of include: a NIC that the node is reached by is never selected; or move what protects it to another NIC"
+		}
 	case s.Want >= 0 && s.Found > s.Want:
 		f.ID = "selector.surplus"
 		f.Why = "a NIC that is not meant would be set up like those that are, and which one it is cannot be told"
 		f.Fix = "exclude the NICs that are not meant, or expect another number in the profile: " + strings.Join(s.Addresses, ", ")
 	}
-	return []plan.Finding{f}
+	return append(s.idle(), f)
 }
+
+// idle notes what exclude names in vain: an address with a slip in it excludes nothing.
+func (s Selection) idle() []plan.Finding {
+	if len(s.Idle) == 0 {
+		return nil
+	}
+	names := strings.Join(s.Idle, ", ")
+	return []plan.Finding{{
+		ID: "selector.exclude", Address: "selector." + s.Name, Status: plan.Drift, Severity: plan.Info, Found: names,
+		Summary: fmt.Sprintf("selector %s: exclude names what is no NIC of this node: %s", s.Name, names),
+		Source:  node.Source{Path: s.Origin.File, Line: s.Origin.Line}, Fix: "look for a slip in the address, or take it out",
+	}}
+}
+
+// isProtected is why a NIC is not selected that include names.
+const isProtected = "which is protected"
 
 // selector evaluates a selector, records the selection, and returns the NICs as a list;
 // unknown where they are not what is expected.
@@ -171,6 +192,7 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 		selection.addProtectedRails(*e.inventory, exclude, ports, v.RawEquals(rails))
 	}
 	selection.Missing = missing(include, exclude, all, selection)
+	selection.Idle = e.idle(exclude)
 	e.out.Selections = append(e.out.Selections, selection)
 	if !selection.complete() {
 		return unknownValue(nics, unknown{Reason: selection.summary()})
@@ -205,7 +227,7 @@ func missing(include, exclude []string, all []nicPort, s Selection) []string {
 			case p.isOneOf(exclude), slices.Contains(s.Addresses, nicName(p.value)):
 				why = ""
 			case why != "":
-				why = "which is protected"
+				why = isProtected
 			}
 		}
 		if why != "" {
@@ -213,6 +235,15 @@ func missing(include, exclude []string, all []nicPort, s Selection) []string {
 		}
 	}
 	return list
+}
+
+// idle are the addresses and ports among names that are no NIC of the node.
+func (e *evaluation) idle(names []string) []string {
+	nics, marks := e.node.GetAttr("nics").Unmark()
+	all, unsure := portsOf(nics, marks)
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return unsure != nil || !strings.Contains(name, ".") || slices.ContainsFunc(all, func(p nicPort) bool { return p.isOneOf([]string{name}) })
+	})
 }
 
 // expected evaluates expect, -1 when the selector has none; where it is unknown, why.

@@ -316,6 +316,7 @@ func (c *checker) expr(e hclsyntax.Expression, s *scope) cty.Type {
 	case *hclsyntax.BinaryOpExpr:
 		c.expr(e.LHS, s)
 		c.expr(e.RHS, s)
+		c.neverNull(e, s)
 		return e.Op.Type
 	case *hclsyntax.UnaryOpExpr:
 		c.expr(e.Val, s)
@@ -334,6 +335,27 @@ func (c *checker) expr(e hclsyntax.Expression, s *scope) cty.Type {
 		return c.expr(e.Expression, s)
 	}
 	return cty.DynamicPseudoType
+}
+
+// neverNull finds that an attribute of a NIC is compared with null, which none is.
+func (c *checker) neverNull(e *hclsyntax.BinaryOpExpr, s *scope) {
+	for _, sides := range [][2]hclsyntax.Expression{{e.LHS, e.RHS}, {e.RHS, e.LHS}} {
+		attribute, ok := sides[0].(*hclsyntax.ScopeTraversalExpr)
+		if !ok || !isNull(sides[1]) || len(attribute.Traversal) < 2 {
+			continue
+		}
+		last := len(attribute.Traversal) - 1
+		name, named := stepName(attribute.Traversal[last])
+		before := c.report.count
+		if !named || !c.traversal(attribute.Traversal[:last], s).Equals(nodeTypes().nic) || c.report.count > before {
+			continue
+		}
+		hint := ""
+		if nodeTypes().nic.HasAttribute("has_" + name) {
+			hint = fmt.Sprintf(" %s tells whether there is one.", strings.TrimSuffix(c.written(attribute), step(name))+step("has_"+name))
+		}
+		c.report.errorf(e.Range(), c.address, "Never null", "%s is known or unknown, never null.%s", c.written(attribute), hint)
+	}
 }
 
 // object checks an object item by item and notes which are wrong.

@@ -92,9 +92,9 @@ func TestTopologyLinks(t *testing.T) {
 	}
 }
 
-// A rail that is down is told at a glance, and so is a protected port; a spare one is not.
+// A port that is down is told at a glance, a spare one like the two of this node too.
 func TestPortsDownAreDrawnSo(t *testing.T) {
-	for key, want := range map[string]int{"": 0, "0000:01:00.0": 0, "0000:1b:00.0": 1, "0000:1a:00.0": 1} {
+	for key, want := range map[string]int{"": 2, "0000:01:00.0": 2, "0000:1b:00.0": 3, "0000:1a:00.0": 3} {
 		f := recorded(t, "hgx-h100")
 		if key != "" {
 			link, _ := node.Link.Get(f, key).Get()
@@ -166,5 +166,39 @@ func TestTopologyAsPrinted(t *testing.T) {
 	theirs := matrix(string(raw))
 	if diff := cmp.Diff(theirs, matrix(ours.String())); diff != "" || len(theirs) != 18 {
 		t.Errorf("%d rows (-nvidia-smi +busbar):\n%s", len(theirs), diff)
+	}
+}
+
+// TestManyNICs: NICs are set against GPUs, and not against each other, where there are more than a matrix holds.
+func TestManyNICs(t *testing.T) {
+	f := recorded(t, "hgx-h100")
+	inv := f.Inventory
+	functions, _ := inv.PCI.Get()
+	functions = slices.Clone(functions)
+	for i := range 80 {
+		functions = append(functions, node.PCIFunction{Address: fmt.Sprintf("0001:%02x:00.0", i), Vendor: "15b3", Device: "1021", Class: "020000"})
+	}
+	inv.PCI = node.Known(functions, inv.PCI.Source())
+	top := report.NewTopology(report.Node{}, f.WithInventory(inv))
+	gpus, all := 8, len(top.Devices())
+	if want := gpus*(gpus-1)/2 + gpus*(all-gpus); len(top.Pairs) != want {
+		t.Errorf("%d pairs of %d devices, want %d", len(top.Pairs), all, want)
+	}
+	var text, asJSON bytes.Buffer
+	if err := report.WriteTopology(&text, top, report.Style{Quiet: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.WriteTopologyJSON(&asJSON, top); err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(text.String(), "\n")
+	if got := strings.Fields(rows[0]); len(got) != gpus+4 || got[gpus] != "CPU" {
+		t.Errorf("the heading is %q", rows[0])
+	}
+	if len(rows) != all+2 || !strings.HasPrefix(rows[gpus+3], "NIC2 ") || !strings.Contains(rows[gpus+3], "PIX") {
+		t.Errorf("%d rows: %q", len(rows), rows)
+	}
+	if !strings.Contains(asJSON.String(), `"relations": "those of two NICs are left out: there are more than 64 NICs"`) {
+		t.Error("the JSON does not say that relations are left out")
 	}
 }

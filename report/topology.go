@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,8 @@ type Topology struct {
 	NICs node.Value[[]TopologyNIC]
 	// Bridges are those above GPUs and NICs, by address.
 	Bridges []TopologyBridge
-	// Pairs are those of GPUs and NIC functions, each once, in the order of Devices.
+	// Pairs are those of GPUs and NIC functions, each once, in the order of Devices; without those of two NICs where there are more
+	// than maxNICs.
 	Pairs []TopologyPair
 	// Rails and GPUPaths are node.rails and node.gpu_paths of profiles.
 	Rails    node.Value[[]string]
@@ -32,6 +34,18 @@ type Topology struct {
 
 	tree    node.Topology
 	nothing bool // is in the inventory
+}
+
+// maxNICs is how many NIC functions are set against each other, as nvidia-smi does; of more the pairs with a GPU are what matters.
+const maxNICs = 64
+
+// alone reports whether pairs of two NICs are left out.
+func (t Topology) alone() bool { return len(t.Devices())-len(t.gpus()) > maxNICs }
+
+// gpus are the GPUs, none where they are unknown.
+func (t Topology) gpus() []TopologyGPU {
+	gpus, _ := t.GPUs.Get()
+	return gpus
 }
 
 // TopologyPlace is where a function hangs on the PCI bus.
@@ -134,8 +148,11 @@ func NewTopology(n Node, facts node.Facts) Topology {
 	for i, d := range devices {
 		places[i] = tree.Place(d.Address)
 	}
-	t.Pairs = make([]TopologyPair, 0, len(devices)*max(0, len(devices)-1)/2)
-	for i := range devices {
+	first := len(devices) // of a pair
+	if t.alone() {
+		first = len(gpus)
+	}
+	for i := range first {
 		for j := i + 1; j < len(devices); j++ {
 			pair := TopologyPair{&devices[i], &devices[j], places[i].Relation(places[j]), places[i].NCCL(places[j]), node.Known(0, node.Source{})}
 			if j < len(gpus) {
@@ -238,6 +255,9 @@ func (t Topology) MarshalJSON() ([]byte, error) {
 	out.GPUs, out.NICs = orNull(t.GPUs, "gpus", unknown), orNull(t.NICs, "nics", unknown)
 	out.Rails, out.GPUPaths = orNull(t.Rails, "rails", unknown), orNull(t.GPUPaths, "gpu_paths", unknown)
 	out.Bridges, out.Relations = append([]TopologyBridge{}, t.Bridges...), append([]TopologyPair{}, t.Pairs...)
+	if t.alone() {
+		unknown["relations"] = fmt.Sprintf("those of two NICs are left out: there are more than %d NICs", maxNICs)
+	}
 	out.Unknown = unknown
 	return marshal(out)
 }
@@ -381,6 +401,9 @@ func (t Topology) unknown() reasons {
 		all.add(n.Link.speed().Reason(), "speed of", name)
 		all.add(n.Link.State.Reason(), "state of", name)
 		all.add(n.NIC.GPUs.Reason(), "nearest GPU of", name)
+		if gpus, ok := n.NIC.GPUs.Get(); ok && len(gpus) == 0 && t.farCell(n) == "?" {
+			all.add(t.tree.Relation(t.gpus()[0].Address, n.Address).Reason(), "nearest GPU of", name)
+		}
 	}
 	if t.GPUs.IsKnown() {
 		all.add(t.Rails.Reason(), "rails")
@@ -481,28 +504,32 @@ func (p *page) blankFrom(row []cell, i int) bool {
 // matrix writes how far the devices are from each other.
 func (p *page) matrix(t Topology) {
 	devices := t.Devices()
+	columns := len(devices)
+	if t.alone() { // each device's distances to the GPUs
+		columns = len(t.gpus())
+	}
 	index := map[string]int{}
 	heading := []cell{{}}
 	rows := make([][]cell, len(devices)+1)
 	for i, d := range devices {
 		index[d.Address] = i + 1
-		heading = append(heading, cell{d.Name, plain})
-		rows[i+1] = make([]cell, len(devices)+1)
+		rows[i+1] = make([]cell, columns+1)
 		rows[i+1][0] = cell{d.Name, plain}
-		rows[i+1][i+1] = cell{" X", dim}
-	}
-	a, b := 1, 1
-	for i := range t.Pairs { // in the order of devices
-		if b++; b > len(devices) {
-			a, b = a+1, a+2
+		if i < columns {
+			heading = append(heading, cell{d.Name, plain})
+			rows[i+1][i+1] = cell{" X", dim}
 		}
-		rows[a][b] = t.Pairs[i].cell()
-		rows[b][a] = rows[a][b]
+	}
+	for i := range t.Pairs {
+		a, b := index[t.Pairs[i].A.Address], index[t.Pairs[i].B.Address]
+		rows[b][a] = t.Pairs[i].cell()
+		if b <= columns {
+			rows[a][b] = rows[b][a]
+		}
 	}
 	rows[0] = append(heading, cell{"CPU Affinity", plain}, cell{"NUMA Affinity", plain})
-	gpus, _ := t.GPUs.Get()
-	for _, g := range gpus {
-		if row := &rows[index[g.Address]]; len(*row) == len(devices)+1 {
+	for _, g := range t.gpus() {
+		if row := &rows[index[g.Address]]; len(*row) == columns+1 {
 			*row = append(*row, p.fact(g.CPUs), numaCell(g.TopologyPlace))
 		}
 	}
@@ -564,8 +591,8 @@ func (p *page) legend(t Topology) {
 		p.paragraph([]span{{plain, "  "}}, "", printable("Whether GPUs have NVLinks between them is unknown: "+why+"."))
 	}
 	p.paragraph([]span{{plain, "  "}}, "", "NICs are counted by address.")
-	if n := t.otherwise(); n > 0 {
-		p.paragraph([]span{{plain, "  "}}, "", "To NCCL "+plural(n, "path")+" of GPUs are of another type; --json has them.")
+	for _, line := range t.otherwise() {
+		p.paragraph([]span{{plain, "  "}}, "", line)
 	}
 }
 
@@ -579,14 +606,14 @@ func (t Topology) noNVLinks() string {
 	return ""
 }
 
-// otherwise is how many pairs of a GPU and another device NCCL has another word for, NODE left out.
-func (t Topology) otherwise() int {
-	n := 0
-	gpus, _ := t.GPUs.Get()
+// otherwise says of which pairs of a GPU and another device NCCL has another word, NODE left out.
+func (t Topology) otherwise() []string {
 	isGPU := map[string]bool{}
-	for _, g := range gpus {
+	for _, g := range t.gpus() {
 		isGPU[g.Address] = true
 	}
+	type words struct{ smi, nccl node.Relation }
+	pairs := map[words][]string{}
 	for _, pair := range t.Pairs {
 		if !isGPU[pair.A.Address] {
 			continue // NICs do not talk to each other
@@ -595,15 +622,21 @@ func (t Topology) otherwise() int {
 			continue
 		}
 		smi, told := pair.Relation.Get()
-		nccl, _ := pair.NCCL.Get()
-		if smi == node.NODE {
-			smi = node.PHB
-		}
-		if told && smi != nccl {
-			n++
+		nccl, toldToo := pair.NCCL.Get()
+		if told && toldToo && smi != nccl && (smi != node.NODE || nccl != node.PHB) {
+			pairs[words{smi, nccl}] = append(pairs[words{smi, nccl}], pair.A.Name+"-"+pair.B.Name)
 		}
 	}
-	return n
+	var lines []string
+	for _, w := range slices.SortedFunc(maps.Keys(pairs), func(a, b words) int { return cmp.Or(cmp.Compare(a.smi, b.smi), cmp.Compare(a.nccl, b.nccl)) }) {
+		list := pairs[w]
+		text := strings.Join(list, ", ")
+		if len(list) > 16 {
+			text = plural(len(list), "path") + " of GPUs (--json has them)"
+		}
+		lines = append(lines, fmt.Sprintf("What is %s here is %s to NCCL: %s.", w.smi, w.nccl, text))
+	}
+	return lines
 }
 
 // devices writes what the devices of the matrix are.
@@ -650,11 +683,15 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 		return cell{"?", cyan}
 	}
 	protected, _ := n.NIC.Protected.Get()
-	switch {
-	case len(gpus) == 0 && protected:
-		return cell{"none, protected", yellow}
-	case len(gpus) == 0:
-		return cell{"none", dim}
+	if len(gpus) == 0 {
+		text, c := t.farCell(n), dim
+		switch {
+		case text == "?":
+			c = cyan
+		case protected:
+			text, c = text+", protected", yellow
+		}
+		return cell{text, c}
 	}
 	text := strings.Join(t.near(n), " ")
 	if r, ok := t.tree.Relation(gpus[0], n.Address).Get(); ok {
@@ -667,6 +704,32 @@ func (t Topology) nearCell(n TopologyNIC) cell {
 		return cell{text + ", rail", green}
 	}
 	return cell{text, plain}
+}
+
+// farCell is the nearest of the GPUs, all of which are farther from a NIC than PXB, and how far it is; ? where that is known of none.
+func (t Topology) farCell(n TopologyNIC) string {
+	nearest := node.Relation(0)
+	var names []string
+	for _, g := range t.gpus() {
+		r, ok := t.tree.Relation(g.Address, n.Address).Get()
+		switch {
+		case !ok:
+		case nearest == 0 || r < nearest:
+			nearest, names = r, []string{g.Name}
+		case r == nearest:
+			names = append(names, g.Name)
+		}
+	}
+	switch {
+	case len(t.gpus()) == 0:
+		return "none"
+	case nearest == 0:
+		return "?"
+	case len(names) == len(t.gpus()) && len(names) > 1:
+		return "all " + nearest.String()
+	default:
+		return strings.Join(names, " ") + " " + nearest.String()
+	}
 }
 
 // above are the bridges above a device, from the root port down.

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -431,7 +432,7 @@ func (d *drawing) card(functions []device, x, y int) {
 			if i > 0 {
 				text += " small"
 			}
-			if i == len(lines)-1 && class != "nic" && f.link().isDown() { // spare ports may be
+			if i == len(lines)-1 && f.link().isDown() {
 				d.rect("down", x+5, top+i*16-12, leafWidth-10, 16, "")
 				text = "down-text mid small"
 			}
@@ -487,7 +488,7 @@ func orUnknown(what string, v node.Value[string]) string {
 // legend explains the boxes and the relations, and returns where it ends.
 func (d *drawing) legend(t Topology, y int) int {
 	x := margin
-	for _, sample := range [][2]string{{"gpu", "GPU"}, {"rail", "rail"}, {"guarded", "protected NIC"}, {"down", "these down"}, {"nic", "other NIC"}, {"switch", "PCIe switch"}, {"port", "root port"}, {"host", "host bridge"}} {
+	for _, sample := range [][2]string{{"gpu", "GPU"}, {"rail", "rail"}, {"guarded", "protected NIC"}, {"nic", "other NIC"}, {"down", "port down"}, {"switch", "PCIe switch"}, {"port", "root port"}, {"host", "host bridge"}} {
 		height, top := 16, y-12
 		if sample[0] == "host" {
 			height, top = 6, y-7
@@ -502,7 +503,45 @@ func (d *drawing) legend(t Topology, y int) int {
 		words = "How far devices are from each other is not known of all: where they hang does not tell here."
 	}
 	d.text("muted", margin, y, words)
-	return y + lineHeight
+	y += lineHeight
+	for _, line := range t.nvlinks() {
+		d.text("muted", margin, y, line)
+		y += lineHeight
+	}
+	return y
+}
+
+// nvlinks says in words which GPUs NVLinks join: a line for each number of them. It is empty where there are none.
+func (t Topology) nvlinks() []string {
+	pairs := map[int][]string{}
+	all := 0
+	for _, p := range t.Pairs {
+		if !strings.HasPrefix(p.B.Name, "GPU") {
+			continue
+		}
+		all++
+		if links, ok := p.NVLinks.Get(); ok {
+			pairs[links] = append(pairs[links], p.A.Name+"-"+p.B.Name)
+		}
+	}
+	var lines []string
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(pairs))) {
+		list := pairs[n]
+		text := strings.Join(list, ", ")
+		switch {
+		case len(list) == all && all > 1:
+			text = "between every two GPUs"
+		case len(list) > 12:
+			text = fmt.Sprintf("between %d of %d pairs of GPUs", len(list), all)
+		}
+		switch {
+		case n > 0:
+			lines = append(lines, fmt.Sprintf("%s (NV%d): %s", strings.ReplaceAll(plural(n, "NVLink"), glue, " "), n, text))
+		case len(lines) > 0:
+			lines = append(lines, "No NVLink: "+text)
+		}
+	}
+	return lines
 }
 
 // notes writes why things are unknown.

@@ -167,12 +167,14 @@ func (p *page) findings(d Document) {
 		return cmp.Or(cmp.Compare(a.Address, b.Address), cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)))
 	})
 	column := p.statusColumn(d)
+	told := map[plan.Places]bool{} // of contradictions, each of which stands at both its blocks
 	for _, status := range order {
 		first := true
 		for _, f := range findings {
-			if statusOf(f) != status || !p.shown(status) {
+			if statusOf(f) != status || !p.shown(status) || f.Between != (plan.Places{}) && told[f.Between.Swapped()] {
 				continue
 			}
+			told[f.Between] = true
 			if first {
 				p.blank()
 				first = false
@@ -198,6 +200,9 @@ func (p *page) statusColumn(d Document) int {
 
 func (p *page) finding(d Document, f plan.Finding, column int) {
 	address := printable(f.Address)
+	if f.Between != (plan.Places{}) {
+		address += ", " + printable(f.Between[1].Address)
+	}
 	head := address
 	status := statusOf(f)
 	if f.Severity == plan.Warning {

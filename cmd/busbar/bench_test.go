@@ -7,7 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"busbar/plan"
 )
 
 // buildFor builds a main package for a benchmark and returns the program's path.
@@ -68,4 +72,25 @@ func BenchmarkLive(b *testing.B) {
 		b.Fatal(err)
 	}
 	measure(b, buildFor(b, ".", "."), "plan", "--quiet", file)
+}
+
+// BenchmarkFleet judges 10,000 recordings of HGX and other nodes, in an archive. On two cores it is to take less than a minute
+// and 150 MiB.
+func BenchmarkFleet(b *testing.B) {
+	archive, program := fleetArchive(b, 10_000), buildFor(b, ".", ".")
+	var cpu time.Duration
+	peak := int64(0)
+	for b.Loop() {
+		cmd := exec.Command(program, "plan", "--quiet", "--node", archive)
+		out, err := cmd.Output()
+		if cmd.ProcessState.ExitCode() != plan.ExitError || !strings.HasPrefix(string(out), "10,000 recordings") { // some are broken
+			b.Fatalf("%v\n%s", err, out)
+		}
+		cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			peak = max(peak, usage.Maxrss)
+		}
+	}
+	b.ReportMetric(cpu.Seconds()/float64(b.N), "cpu-s/op")
+	b.ReportMetric(float64(peak)/1024, "peak-MiB")
 }

@@ -36,6 +36,8 @@ type console struct {
 	diags    profiles.Diagnostics // that were shown
 	lines    bool                 // several results: one a line
 	inputs   map[string]bool      // pipes that were read
+
+	peeked map[string]io.ReadCloser // pipes that were looked at and not read
 }
 
 func (c *console) addFlags(root *cobra.Command) {
@@ -96,9 +98,18 @@ func (c *console) writeJSONInto() error {
 type failure struct {
 	FormatVersion string               `json:"format_version"`
 	Command       string               `json:"command"`
+	Recording     string               `json:"recording,omitempty"` // of several
 	Error         string               `json:"error"`
 	Diagnostics   profiles.Diagnostics `json:"diagnostics"`
 	ExitCode      int                  `json:"exit_code"`
+}
+
+func newFailure(command string, e *exit, diags profiles.Diagnostics) failure {
+	f := failure{FormatVersion: report.FormatVersion, Command: command, Error: firstError(diags), Diagnostics: append(profiles.Diagnostics{}, diags...), ExitCode: e.code}
+	if e.err != nil {
+		f.Error = e.err.Error()
+	}
+	return f
 }
 
 // tell tells people in one line what is the matter. Whatever it says of the names and texts of others cannot steer
@@ -111,10 +122,7 @@ func (c *console) tell(format string, args ...any) {
 // another matter.
 func (c *console) fail(command string, e *exit) {
 	c.resulted = true
-	f := failure{report.FormatVersion, command, firstError(c.diags), append(profiles.Diagnostics{}, c.diags...), e.code}
-	if e.err != nil {
-		f.Error = e.err.Error()
-	}
+	f := newFailure(command, e, c.diags)
 	indent := "  "
 	if c.lines {
 		indent = ""

@@ -165,6 +165,48 @@ kernel_module "rdma_cm" {
 kernel_module "nvidia_peermem" {
   state = "unloaded"
 }`, []string{`kernel module nvidia_peermem "loaded" is wanted (x.hcl:3), and kernel_module.nvidia_peermem wants "unloaded" (x.hcl:8)`}},
+		{"modules of drivers taken away from RoCE", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+kernel_module "mlx5_ib" {
+  state = "unloaded"
+}`, []string{`kernel module mlx5_ib "unloaded" is wanted (x.hcl:7), and roce.a wants "loaded" on nodes whose NICs have driver mlx5_core (x.hcl:2)`}},
+		{"drivers taken away from checks", `
+check "rails" "a" {}
+check "gid" "b" {}
+kernel_module "mlx5_core" {
+  state = "unloaded"
+}
+kernel_module "irdma" {
+  state = "loaded"
+}`, []string{`kernel module mlx5_core "unloaded" is wanted (x.hcl:5), and check.gid.b wants "loaded" on nodes whose NICs have driver mlx5_core (x.hcl:3)`}},
+		{"the fabric manager is off", `
+check "fabric" "a" {}
+service "nvidia-fabricmanager" {
+  enabled = false
+  active  = false
+}`, []string{`unit nvidia-fabricmanager.service active "false" is wanted (x.hcl:5), and check.fabric.a wants "true" on nodes with NVSwitches (x.hcl:2)`}},
+		{"DCBX of the host and of the firmware", `
+roce "a" {
+  nics = node.rails
+  ` + lossless + `
+}
+check "nic_nvconfig" "b" {
+  nics     = node.rails
+  settings = { LLDP_NB_DCBX_P1 = true }
+}`, []string{`dcbx of node.rails "firmware" is wanted by LLDP_NB_DCBX_P1 = "true" (x.hcl:8), and roce.a wants "host"`}},
+		{"DCBX that the firmware does not have", `
+roce "a" {
+  nics = node.rails
+  dcbx = "firmware"
+  ` + lossless + `
+}
+check "nic_nvconfig" "b" {
+  nics     = node.rails
+  settings = { LLDP_NB_DCBX_P1 = 0 }
+}`, []string{`dcbx of node.rails "host" is wanted by LLDP_NB_DCBX_P1 = "0" (x.hcl:9), and roce.a wants "firmware" (x.hcl:4)`}},
 		{"arguments of ACS", `
 pcie_acs "a" {
   redirect = "off"
@@ -283,5 +325,30 @@ check "rdma_port" "b" {
 				t.Errorf("%d contradictions on a node", onNode)
 			}
 		})
+	}
+}
+
+// TestCountOfSelector: a check cannot want another number of ports than the selector that it judges.
+func TestCountOfSelector(t *testing.T) {
+	const selector = "selector \"rails\" {\nnics = node.rails\nexpect = var.rails\n}\nvariable \"rails\" { default = 8 }\n"
+	for check, want := range map[string]string{
+		`nics = selector.rails
+count = 4`: "selector.rails expects 8 NICs, and count is 4. Say the number there alone.",
+		`nics = selector.rails
+count = 8`: "",
+		`nics = node.rails
+count = 4`: "",
+		`nics = slice(selector.rails, 0, 4)
+count = 4`: "",
+	} {
+		loader := profiles.Loader{Types: types()}
+		_, diags := loader.LoadText("x.hcl", []byte(selector+"check \"rdma_port\" \"a\" {\n"+check+"\n}"))
+		got := ""
+		for _, d := range diags {
+			got += d.Detail
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", check, got, want)
+		}
 	}
 }

@@ -270,7 +270,7 @@ func TestHelpAndCompletion(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"help", "plan"}, {"help", "completion", "bash"}, {"help", "help"}} {
 		execute(t, here(t, args...)).want(t, plan.ExitOK, "Usage:")
 	}
-	execute(t, here(t, "help", "plan")).want(t, plan.ExitOK, "example:NAME (epyc-pcie, gb200-tray, hgx-a100-nps4, hgx-h100, hgx-h100-drifted, rtx-workstation, vm-guest-2gpu)")
+	execute(t, here(t, "help", "plan")).want(t, plan.ExitOK, "example:NAME (epyc-pcie, gb200-tray, hgx-a100-nps4, hgx-b200, hgx-h100, hgx-h100-drifted, hgx-h200-ib, rtx-workstation, vm-guest-2gpu)")
 }
 
 func TestFmtAsJSON(t *testing.T) {
@@ -331,12 +331,31 @@ func TestProfilesWithABrokenOne(t *testing.T) {
 	}
 }
 
+// The text of each profile can be had, by its name and by the file that findings cite.
+func TestProfilesShow(t *testing.T) {
+	const site = "profile {\n  description = \"The site's\"\n  extends     = [\"baseline\"]\n}\n"
+	m := newMachine(t, map[string]string{"/etc/busbar/profiles.d/site.hcl": site, "/etc/busbar/profiles.d/baseline.hcl": site})
+	stock, err := os.ReadFile("../../profiles/stock/baseline.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"site": site, "baseline": site, "stock/baseline.hcl": string(stock), "/etc/busbar/profiles.d/site.hcl": site} {
+		if o := m.busbar("profiles", "show", name); o.code != plan.ExitOK || o.stdout != want {
+			t.Errorf("%s: %s", name, o)
+		}
+	}
+	m.busbar("profiles", "show", "--json", "site").want(t, plan.ExitOK, `"file": "/etc/busbar/profiles.d/site.hcl"`, `"text": "profile {`)
+	m.busbar("profiles", "show", "bare-metl").want(t, plan.ExitBadProfile, `There is no profile "bare-metl". Did you mean "bare-metal"?`)
+	m.busbar("profiles", "show").want(t, plan.ExitUsage, "which NAME?")
+	m.busbar("profiles", "shw").want(t, plan.ExitUsage)
+}
+
 // Blocks that contradict each other are told as other mistakes are, once.
 func TestValidateContradictions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "site.hcl")
 	writeFile(t, file, "iommu {\n  mode = \"passthrough\"\n}\n\nkernel_args {\n  present = { iommu = \"off\" }\n}\n")
 	o := execute(t, here(t, "validate", file))
-	o.want(t, plan.ExitBadProfile, "Error: Blocks contradict each other", file+":", file+": invalid")
+	o.want(t, plan.ExitBadProfile, "Error: Blocks contradict each other", file+":2:3, in iommu\n     |\n   2 |   mode = \"passthrough\"\n     |   ^^^^", file+":6:3, in kernel_args\n", file+": invalid")
 	if n := strings.Count(o.stderr, "Error: "); n != 1 {
 		t.Errorf("%d errors: %s", n, o)
 	}

@@ -48,7 +48,9 @@ type target struct {
 	nodes       []string
 	assignments []string
 
-	loaded *chosen // what was named, for several nodes
+	// For several nodes:
+	loaded *chosen             // what was named
+	all    []*profiles.Profile // or else those that there are
 }
 
 func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
@@ -56,7 +58,7 @@ func (t *target) addFlags(cmd *cobra.Command, recordings bool) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
 	if recordings {
-		t.addNodeFlag(cmd, "judge")
+		t.addNodeFlag(cmd, "judge", ", and be a directory, a pattern or a tar archive of recordings")
 	}
 }
 
@@ -65,9 +67,9 @@ func (t *target) addRoot(cmd *cobra.Command) {
 }
 
 // addNodeFlag adds --node to a command that does something with a node.
-func (t *target) addNodeFlag(cmd *cobra.Command, does string) {
+func (t *target) addNodeFlag(cmd *cobra.Command, does, more string) {
 	cmd.Flags().StringArrayVar(&t.nodes, "node", nil, does+" a recording, `FILE`, - for standard input, or "+examplePrefix+"NAME ("+strings.Join(example.Names(), ", ")+
-		"), instead of this machine; may be repeated")
+		"), instead of this machine; may be repeated"+more)
 	// The flag was declared just above.
 	_ = cmd.RegisterFlagCompletionFunc("node", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
@@ -167,15 +169,21 @@ func (t *target) nodeOf(facts node.Facts, recorded string) report.Node {
 	return n
 }
 
-// recording opens what --node names.
-func (c *console) recording(name string) (node.Reader, error) {
-	var r io.ReadCloser
-	var err error
+// openRecording opens what --node names.
+func (c *console) openRecording(name string) (io.ReadCloser, error) {
 	if builtIn, ok := strings.CutPrefix(name, examplePrefix); ok {
-		r, err = example.Open(builtIn)
-	} else {
-		r, err = c.openInput(name)
+		return example.Open(builtIn)
 	}
+	if peeked, ok := c.peeked[name]; ok {
+		delete(c.peeked, name)
+		return peeked, nil
+	}
+	return c.openInput(name)
+}
+
+// recording reads what --node names.
+func (c *console) recording(name string) (node.Reader, error) {
+	r, err := c.openRecording(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the recording %s: %w", name, err)
 	}
@@ -259,15 +267,32 @@ func isFile(name string) bool {
 
 // matching chooses among the profiles that say which nodes they are for.
 func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (chosen, error) {
+	if err := t.loadAll(c, l); err != nil {
+		return chosen{}, err
+	}
+	return t.fitting(inv)
+}
+
+// loadAll loads the profiles that there are, once.
+func (t *target) loadAll(c *console, l *profiles.Loader) error {
+	if t.all != nil {
+		return nil
+	}
 	var all []*profiles.Profile
 	for _, name := range l.Names() {
 		p, diags := l.Load(name)
 		if err := c.diagnose(diags); err != nil {
-			return chosen{}, err
+			return err
 		}
 		all = append(all, p)
 	}
-	name, err := profiles.Choose(all, inv)
+	t.all = all
+	return nil
+}
+
+// fitting chooses among the profiles that were loaded. It may be called concurrently.
+func (t *target) fitting(inv node.Inventory) (chosen, error) {
+	name, err := profiles.Choose(t.all, inv)
 	if err != nil {
 		return chosen{}, &exit{undecided(err), fmt.Errorf("%w; name the profile", err)}
 	}
@@ -275,8 +300,25 @@ func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (c
 	if name == profiles.Baseline {
 		view.ChosenBy = report.Default
 	}
-	i := slices.IndexFunc(all, func(p *profiles.Profile) bool { return p.Name == name })
-	return chosen{profile: all[i], view: view}, nil
+	i := slices.IndexFunc(t.all, func(p *profiles.Profile) bool { return p.Name == name })
+	return chosen{profile: t.all[i], view: view}, nil
+}
+
+// prepare loads what recordings are judged against: the profile that is named, or all.
+func (t *target) prepare(c *console, args []string) error {
+	if len(args) == 0 {
+		return t.loadAll(c, t.loader())
+	}
+	_, err := t.choose(c, args, node.Inventory{}, false)
+	return err
+}
+
+// prepared is the profile for a node, after prepare. It may be called concurrently; an error is an *exit.
+func (t *target) prepared(inv node.Inventory) (chosen, error) {
+	if t.loaded != nil {
+		return *t.loaded, nil
+	}
+	return t.fitting(inv)
 }
 
 // undecided is the exit code where no profile could be chosen: something about the node is not known, or else its

@@ -129,7 +129,7 @@ func newRoot(c *console) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	c.addFlags(root)
-	root.AddCommand(newApply(c), newCapture(c), newFmt(c), newInstall(c), newPlan(c), newProbe(c), newProfiles(c), newTopo(c), newUninstall(c), newValidate(c), newVerify(c), newVersion(c))
+	root.AddCommand(newApply(c), newCapture(c), newDiagnose(c), newFmt(c), newInstall(c), newPlan(c), newProbe(c), newProfiles(c), newTopo(c), newUninstall(c), newValidate(c), newVerify(c), newVersion(c))
 	completeCommands(root)
 	return root
 }

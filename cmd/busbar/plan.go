@@ -74,6 +74,9 @@ func (j *judging) command(c *console, name, short, long string, view func(io.Wri
 			if err := j.check(); err != nil {
 				return err
 			}
+			if slices.ContainsFunc(t.nodes, c.holdsMany) {
+				return c.judgeFleet(name, j, args)
+			}
 			if len(t.nodes) > 0 {
 				return c.judgeRecordings(cmd.Context(), name, j, args, view)
 			}
@@ -146,12 +149,7 @@ func (c *console) judgeRecordings(ctx context.Context, name string, t *judging, 
 		}
 		codes = append(codes, code)
 	}
-	for _, code := range []int{plan.ExitUsage, plan.ExitError, plan.ExitDrift, plan.ExitUnknown, plan.ExitReboot} {
-		if slices.Contains(codes, code) {
-			return &exit{code: code}
-		}
-	}
-	return nil
+	return ended(report.WorstCode(codes), nil)
 }
 
 // judgeOne judges a node and shows the result.

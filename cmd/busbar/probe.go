@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func newProbe(c *console) *cobra.Command {
 			return errors.New("which probe?")
 		},
 	}
-	cmd.AddCommand(newProbeP2P(c))
+	cmd.AddCommand(newProbeNCCLTests(c), newProbeP2P(c))
 	return cmd
 }
 
@@ -170,7 +169,8 @@ func (c *console) probeP2P(ctx context.Context, f probeFlags) error {
 		func(w io.Writer) error { return report.WriteP2PJSON(w, doc) },
 	)
 	if err == nil && f.record != "" {
-		err = c.recordBaseline(f.record, doc)
+		good := doc.ExitCode == plan.ExitOK && len(doc.Pairs) > 0
+		err = c.keepBaseline(f.record, good, func(w io.Writer) error { return report.WriteP2PJSON(w, doc) })
 	}
 	return ended(doc.ExitCode, err)
 }
@@ -193,21 +193,4 @@ func (c *console) baseline(f probeFlags) (*p2p.Result, error) {
 		return nil, fmt.Errorf("--compare: %s %w", f.compare, err)
 	}
 	return &was, nil
-}
-
-// recordBaseline writes a result that nothing is wrong with.
-func (c *console) recordBaseline(file string, doc report.P2P) error {
-	if doc.ExitCode != plan.ExitOK || len(doc.Pairs) == 0 {
-		fmt.Fprintf(c.err, "busbar: --record: %s was not written: this is no result to compare others with\n", file)
-		return nil
-	}
-	var text bytes.Buffer
-	err := report.WriteP2PJSON(&text, doc)
-	if err == nil {
-		err = c.writeOutput(file, text.Bytes())
-	}
-	if err != nil {
-		return &exit{plan.ExitError, fmt.Errorf("--record: %w", err)}
-	}
-	return nil
 }

@@ -52,7 +52,7 @@ func (c *console) validate(t *target, names []string) error {
 		}
 		if p != nil {
 			v.Conflicts = append(v.Conflicts, planner.Conflicts(p.StaticBlocks())...)
-			v.Diagnostics = append(v.Diagnostics, contradictions(v.Conflicts)...)
+			v.Diagnostics = append(v.Diagnostics, contradictions(p, v.Conflicts)...)
 			v.Valid = !v.Diagnostics.HasErrors()
 		}
 		if !v.Valid {
@@ -72,14 +72,15 @@ func (c *console) validate(t *target, names []string) error {
 }
 
 // contradictions are conflicts as the mistakes of a profile that they are.
-func contradictions(conflicts []plan.Finding) profiles.Diagnostics {
+func contradictions(p *profiles.Profile, conflicts []plan.Finding) profiles.Diagnostics {
 	var diags profiles.Diagnostics
 	for _, f := range conflicts {
 		d := profiles.Diagnostic{Severity: profiles.DiagnosticError, Summary: "Blocks contradict each other", Detail: f.Address + ": " + f.Summary + ".", Address: f.Address}
-		if f.Source.Path != "" {
-			at := profiles.Position{Line: f.Source.Line, Column: 1}
-			d.Range = &profiles.Range{Filename: f.Source.Path, Start: at, End: at}
+		if f.Severity == plan.Warning {
+			d.Severity, d.Summary = profiles.DiagnosticWarning, "Blocks contradict each other on some nodes"
 		}
+		first := p.Excerpt(f.Between[0].Origin)
+		d.Range, d.Snippet, d.Others = first.Range, first.Snippet, []profiles.Excerpt{p.Excerpt(f.Between[1].Origin)}
 		diags = append(diags, d)
 	}
 	return diags
@@ -107,7 +108,7 @@ func (c *console) writeValidated(w io.Writer, s report.Style, all []validated) e
 
 func newProfiles(c *console) *cobra.Command {
 	t := target{root: "/"}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "profiles",
 		Short: "List the profiles that can be named",
 		Args:  takes(0, 0, ""),
@@ -134,6 +135,41 @@ func newProfiles(c *console) *cobra.Command {
 					}{report.FormatVersion, all})
 				},
 			))
+		},
+	}
+	cmd.AddCommand(newShowProfile(c))
+	return cmd
+}
+
+// newShowProfile is the command that prints a profile.
+func newShowProfile(c *console) *cobra.Command {
+	t := target{root: "/"}
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Print the text of a profile",
+		Long: `Print the text of a profile by its name, or by the file that a finding cites. What it
+extends is in files of its own.`,
+		Example:           "  busbar profiles show hgx-h100-roce\n  busbar profiles show stock/baseline.hcl",
+		Args:              takes(1, 1, "NAME"),
+		ValidArgsFunction: t.completeProfiles,
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, text, diags := t.loader().Source(args[0])
+			if err := c.diagnose(diags); err != nil {
+				return err
+			}
+			return c.result(
+				func(w io.Writer, _ report.Style) error {
+					_, err := io.WriteString(w, report.Printable(string(text), "\n\t"))
+					return err
+				},
+				func(w io.Writer) error {
+					return writeJSON(w, struct {
+						FormatVersion string `json:"format_version"`
+						File          string `json:"file"`
+						Text          string `json:"text"`
+					}{report.FormatVersion, file, string(text)})
+				},
+			)
 		},
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"busbar/profiles"
 )
 
 // The table of block types in the README names each type with all its arguments.
@@ -42,6 +44,23 @@ func TestReadmeNamesAllBlocks(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The README has all attributes of a NIC as the language documents them.
+func TestReadmeNamesNICAttributes(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| of a NIC | is |\n|---|---|\n"
+	for _, a := range profiles.NodeAttributes() {
+		if name, ok := strings.CutPrefix(a.Path, "nics[*]."); ok {
+			table += fmt.Sprintf("| `%s` | %s |\n", name, a.Doc)
+		}
+	}
+	if !strings.Contains(string(readme), table) {
+		t.Errorf("the README lacks this table:\n%s", table)
 	}
 }
 

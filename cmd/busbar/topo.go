@@ -34,7 +34,7 @@ With --svg it is a drawing of NUMA nodes, root ports, switches, GPUs and NICs.`,
 			return c.topo(cmd.Context(), &t, svg)
 		},
 	}
-	t.addNodeFlag(cmd, "show")
+	t.addNodeFlag(cmd, "show", "")
 	cmd.Flags().BoolVar(&svg, "svg", false, "write a drawing, SVG")
 	return cmd
 }

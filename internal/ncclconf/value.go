@@ -170,7 +170,7 @@ func (s *setting) inRange(n int64) {
 	if !k.bounded() || n >= k.Min && n <= k.Max {
 		return
 	}
-	severity, fix := Error, s.write(fmt.Sprintf("%d to %d", k.Min, k.Max))
+	severity, fix := Error, fmt.Sprintf("write a number from %d to %d", k.Min, k.Max)
 	if k.Min == 0 && k.Max == 1 { // a flag: most are true when not 0
 		severity = Warn
 	}

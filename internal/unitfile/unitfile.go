@@ -1,4 +1,4 @@
-// Package unitfile reads commands from systemd's unit files.
+// Package unitfile reads commands from systemd's unit files, and settings from its configuration files.
 package unitfile
 
 import (
@@ -8,9 +8,9 @@ import (
 	"busbar/internal/confdir"
 )
 
-// Command is one command of a service.
+// Command is one command of a service, or the value of a setting.
 type Command struct {
-	// Line as it stands in the file, prefixes included: -/sbin/modprobe nvidia-peermem.
+	// Line as it stands in the file behind the =, of a command prefixes included: -/sbin/modprobe nvidia-peermem.
 	Line string
 	File string
 	// Number of the line in the file on which it begins, from 1.
@@ -21,7 +21,19 @@ const whitespace = " \t\n\r"
 
 // Commands are those that a key of section Service gives (ExecStartPost), of a unit file and its drop-ins in the order
 // given; an empty assignment takes back what was given before it. The grammar is that of systemd.syntax(7).
-func Commands(files []confdir.File, key string) []Command {
+func Commands(files []confdir.File, key string) []Command { return values(files, "Service", key) }
+
+// Setting is what files say of a key that holds one value, in the order given: the last one, with its file and line; false
+// where none says it, or the last one takes it back.
+func Setting(files []confdir.File, section, key string) (Command, bool) {
+	all := values(files, section, key)
+	if len(all) == 0 {
+		return Command{}, false
+	}
+	return all[len(all)-1], true
+}
+
+func values(files []confdir.File, wanted, key string) []Command {
 	var all []Command
 	for _, f := range files {
 		section := ""
@@ -31,7 +43,7 @@ func Commands(files []confdir.File, key string) []Command {
 				continue
 			}
 			name, value, _ := strings.Cut(line, "=")
-			if section != "Service" || strings.Trim(name, whitespace) != key {
+			if section != wanted || strings.Trim(name, whitespace) != key {
 				continue
 			}
 			if value = strings.Trim(value, whitespace); value == "" {

@@ -97,3 +97,14 @@ func FuzzCommands(f *testing.F) {
 		}
 	})
 }
+
+func TestSetting(t *testing.T) {
+	main := confdir.File{Path: "/etc/systemd/logind.conf", Text: "[Manager]\nRemoveIPC=x\n[Login]\n#RemoveIPC=yes\n RemoveIPC = no \nRemoveIPCs=a\n"}
+	if got, ok := unitfile.Setting([]confdir.File{main}, "Login", "RemoveIPC"); !ok || got != (unitfile.Command{Line: "no", File: main.Path, Number: 5}) {
+		t.Errorf("%+v, %v", got, ok)
+	}
+	taken := confdir.File{Path: "/etc/systemd/logind.conf.d/a.conf", Text: "[Login]\nRemoveIPC=\n"}
+	if got, ok := unitfile.Setting([]confdir.File{main, taken}, "Login", "RemoveIPC"); ok {
+		t.Errorf("%+v", got)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/json"
 
 	"busbar/internal/cufile"
+	"busbar/modules/gpudirect"
 	"busbar/modules/kernelmodule"
 	"busbar/node"
 	"busbar/plan"
@@ -40,14 +41,6 @@ func (Type) Spec() plan.Spec {
 			{Name: "take_over", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Take lines of others that keep the module out out of their files, keeping a copy."},
 		},
 	}
-}
-
-func pathOf(b plan.Block) string {
-	v := b.Attributes["path"]
-	if v == cty.NilVal || v.IsNull() {
-		return ""
-	}
-	return v.AsString()
 }
 
 // settings are those of the block, by key, and the mistakes in them.
@@ -81,7 +74,7 @@ func settings(b plan.Block) (values map[string]string, problems []plan.Problem) 
 // Validate finds what are no settings of cuFile, and one that stands against the path.
 func (Type) Validate(b plan.Block) []plan.Problem {
 	values, problems := settings(b)
-	if value, set := values[useP2PDMA]; set && value != "true" && pathOf(b) == P2PDMA {
+	if value, set := values[useP2PDMA]; set && value != "true" && b.Text("path") == P2PDMA {
 		problems = append(problems, plan.Problem{Attribute: "settings", Key: useP2PDMA, Summary: "it stands against the path", Detail: fmt.Sprintf("path = %q needs it to be true.", P2PDMA)})
 	}
 	return problems
@@ -97,7 +90,7 @@ func module(b plan.Block) plan.Block {
 
 // Queries are those of the way.
 func (Type) Queries(b plan.Block, inv node.Inventory) []node.Query {
-	switch pathOf(b) {
+	switch b.Text("path") {
 	case NVIDIAFS:
 		return kernelmodule.Type{}.Queries(module(b), inv)
 	case P2PDMA:
@@ -115,16 +108,16 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sink.CUFileName, Key: key, Value: values[key], Origin: b.OriginOf("settings", key)})
 	}
 	root := facts.Inventory.RootDirectory
-	switch path := pathOf(b); {
+	switch path := b.Text("path"); {
 	case path == P2PDMA:
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sink.CUFileName, Key: useP2PDMA, Value: "true", By: `path = "` + P2PDMA + `"`, Origin: b.OriginOf("path", "")})
-		if f, none := noGPU(facts.Inventory); none {
+		if f, none := gpudirect.NoGPU(blockType+".path", facts.Inventory); none {
 			a.Findings = append(a.Findings, f)
 		} else {
 			a.Findings = append(a.Findings, JudgeP2PDMA(blockType, false, facts))
 		}
 	case path == NVIDIAFS:
-		f, none := noGPU(facts.Inventory)
+		f, none := gpudirect.NoGPU(blockType+".path", facts.Inventory)
 		if none && !root {
 			a.Findings = append(a.Findings, f)
 			a.Contributions = append(a.Contributions, undecided(b)...)
@@ -136,23 +129,6 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Steps = append(a.Steps, m.Steps...)
 	}
 	return a
-}
-
-// noGPU is the finding that there is nothing for drives to get at, or that it is not known.
-func noGPU(inv node.Inventory) (plan.Finding, bool) {
-	f := plan.Finding{ID: blockType + ".path", Target: "GPU memory", Status: plan.Skipped, Summary: "no GPU on the PCI bus"}
-	v := inv.GPUs()
-	list, known := v.Get()
-	switch {
-	case inv.RootDirectory:
-		f.Summary = "hardware is not judged (--root)"
-	case !known:
-		f = plan.Unread(f.ID, "which GPUs there are", v)
-		f.Target = "GPU memory"
-	case len(list) > 0:
-		return f, false
-	}
-	return f, true
 }
 
 // undecided keeps what busbar's files hold for the module, which does not load without a GPU.

@@ -47,22 +47,13 @@ func (Type) Spec() plan.Spec {
 	}
 }
 
-// pathOf is the attribute; empty where it is withheld.
-func pathOf(b plan.Block) string {
-	v := b.Attributes["path"]
-	if v == cty.NilVal || v.IsNull() {
-		return ""
-	}
-	return v.AsString()
-}
-
 // Validate finds parameters that no file can hold, and those of a module that is not used.
 func (Type) Validate(b plan.Block) []plan.Problem {
 	options := b.Attributes["options"]
 	if options == cty.NilVal || options.IsNull() {
 		return nil
 	}
-	if pathOf(b) == DMABuf {
+	if b.Text("path") == DMABuf {
 		return []plan.Problem{{Attribute: "options", Summary: "parameters of a module that is not used", Detail: `They are those of nvidia_peermem, which path = "dmabuf" does without.`}}
 	}
 	return kernelmodule.Type{}.Validate(module(b))
@@ -96,7 +87,7 @@ func lowered(b plan.Block, name, label string, attributes map[string]cty.Value) 
 // Queries are those of the ways, of the modules, and of the services that have to do with them.
 func (Type) Queries(b plan.Block, inv node.Inventory) []node.Query {
 	queries := WayQueries()
-	if pathOf(b) == DMABuf {
+	if b.Text("path") == DMABuf {
 		return queries
 	}
 	oldModule, oldUnit := withoutPredecessor(b)
@@ -115,7 +106,7 @@ type assessor struct {
 // Assess judges the way that the block wants, and lowers nvidia_peermem to what kernel_module and service say of it.
 func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	a := &assessor{block: b, facts: facts}
-	path := pathOf(b)
+	path := b.Text("path")
 	if path == "" {
 		return a.Assessment
 	}
@@ -157,27 +148,15 @@ func (a *assessor) join(from plan.Assessment) {
 // the files of others.
 func (a *assessor) judged(path string) bool {
 	inv := a.facts.Inventory
-	f := plan.Finding{ID: blockType + ".path", Target: "GPU memory", Status: plan.Skipped, Summary: "no GPU on the PCI bus"}
-	if !inv.RootDirectory {
-		v := inv.GPUs()
-		gpus, known := v.Get()
-		if len(gpus) > 0 {
-			return true
-		}
-		if !known {
-			f = plan.Unread(f.ID, "which GPUs there are", v)
-			f.Target = "GPU memory"
-		}
-	} else {
-		switch path {
-		case Peermem:
-			return true
-		case DMABuf:
-			f.Summary = "the driver that runs is not judged (--root)"
-		default:
-			f.Status, f.Tolerated, f.Effect = plan.Deferred, true, plan.Live
-			f.Summary = "whether the driver exports dma-buf, or nvidia_peermem is needed, is known at the first boot (--root)"
-		}
+	f, none := NoGPU(blockType+".path", inv)
+	switch {
+	case !none, inv.RootDirectory && path == Peermem:
+		return true
+	case inv.RootDirectory && path == DMABuf:
+		f.Summary = "the driver that runs is not judged (--root)"
+	case inv.RootDirectory:
+		f.Status, f.Tolerated, f.Effect = plan.Deferred, true, plan.Live
+		f.Summary = "whether the driver exports dma-buf, or nvidia_peermem is needed, is known at the first boot (--root)"
 	}
 	a.add(f)
 	a.undecided()
@@ -186,7 +165,7 @@ func (a *assessor) judged(path string) bool {
 
 // undecided keeps what busbar's files hold for the block.
 func (a *assessor) undecided() {
-	if pathOf(a.block) == DMABuf {
+	if a.block.Text("path") == DMABuf {
 		return
 	}
 	for _, name := range (Type{}).Spec().Sinks {
@@ -202,7 +181,7 @@ func (a *assessor) claim() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(facts)) {
 		a.Contributions = append(a.Contributions, plan.Contribution{
-			Sink: plan.FactSink, Key: key, Value: facts[key], By: `path = "` + pathOf(a.block) + `"`, Origin: a.block.OriginOf("path", ""),
+			Sink: plan.FactSink, Key: key, Value: facts[key], By: `path = "` + a.block.Text("path") + `"`, Origin: a.block.OriginOf("path", ""),
 		})
 	}
 }

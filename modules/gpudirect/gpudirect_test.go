@@ -101,7 +101,6 @@ func TestGPUDirect(t *testing.T) {
 			Want: `
 				ok gpudirect.path GPU memory (/proc/driver/nvidia/version)
 			` + old,
-			After: "skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)",
 		},
 		{
 			Name: "busbar's line is not needed any more", Blocks: `gpudirect {}`, Facts: machine(driver(true), module(peermem, true), client(true), ours),
@@ -137,7 +136,6 @@ func TestGPUDirect(t *testing.T) {
 				ok kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
 				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 			`,
-			After: "skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)",
 		},
 		{
 			Name: "loaded, not registered: NCCL takes it, and fails (F8)", Blocks: `gpudirect {}`, Facts: machine(driver(true), module(peermem, true)),
@@ -146,20 +144,12 @@ func TestGPUDirect(t *testing.T) {
 				ok gpudirect.path GPU memory (/proc/driver/nvidia/version)
 				drift gpudirect.unregistered nvidia_peermem (/sys/kernel/mm/memory_peers/nv_mem/version)
 			` + old,
-			After: `
-				drift gpudirect.unregistered nvidia_peermem (/sys/kernel/mm/memory_peers/nv_mem/version)
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "the driver is not loaded: which way it has is unknown, busbar's line stays", Blocks: `gpudirect {}`, Facts: machine(noDriver, ours),
 			Want: `
 				drift gpudirect.path GPU memory (/sys/module/nvidia_peermem)
 			` + old,
-			After: `
-				drift gpudirect.path GPU memory (/sys/module/nvidia_peermem)
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "the driver cannot be read", Blocks: `gpudirect {}`, Facts: machine(unread, ours),
@@ -167,10 +157,6 @@ func TestGPUDirect(t *testing.T) {
 			Want: `
 				unknown gpudirect.path GPU memory ()
 			` + old,
-			After: `
-				unknown gpudirect.path GPU memory ()
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "peermem though dma-buf would do, with a parameter", Blocks: `gpudirect {
@@ -217,10 +203,6 @@ func TestGPUDirect(t *testing.T) {
 				ok kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
 				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 			`,
-			After: `
-				conflict kernel_module.running nv_peer_mem (/sys/module/nv_peer_mem/refcnt)
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "openibd takes the RDMA stack from under it (F9)", Blocks: `gpudirect { path = "peermem" }`,
@@ -249,7 +231,6 @@ func TestGPUDirect(t *testing.T) {
 				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 				ok unit.start_command openibd.service ExecStartPost (/etc/systemd/system/openibd.service.d/override.conf:2)
 			`,
-			After: "skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)",
 		},
 		{
 			Name: "a later drop-in takes all commands back", Blocks: `gpudirect { path = "peermem" }`,
@@ -263,16 +244,11 @@ func TestGPUDirect(t *testing.T) {
 				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 				conflict unit.start_command openibd.service ExecStartPost (/etc/systemd/system/openibd.service.d)
 			`,
-			After: `
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-				conflict unit.start_command openibd.service ExecStartPost (/etc/systemd/system/openibd.service.d)
-			`,
 		},
 		{
 			Name: "dma-buf, which the proprietary driver lacks", Blocks: `gpudirect { path = "dmabuf" }`, Facts: machine(module(peermem, true), client(true)),
-			Says:  []string{"install the open flavour of the driver's kernel modules"},
-			Want:  "drift gpudirect.dmabuf dma-buf (/proc/driver/nvidia/version)",
-			After: "drift gpudirect.dmabuf dma-buf (/proc/driver/nvidia/version)",
+			Says: []string{"install the open flavour of the driver's kernel modules"},
+			Want: "drift gpudirect.dmabuf dma-buf (/proc/driver/nvidia/version)",
 		},
 		{
 			Name: "dma-buf, and peermem beside it", Blocks: `gpudirect { path = "dmabuf" }`, Facts: machine(driver(true), module(peermem, true), client(true)),
@@ -284,20 +260,12 @@ func TestGPUDirect(t *testing.T) {
 			Want: `
 				skipped gpudirect.path GPU memory ()
 			` + old,
-			After: `
-				skipped gpudirect.path GPU memory ()
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "the PCI bus cannot be read", Blocks: `gpudirect { path = "peermem" }`, Facts: plantest.Node(module(peermem, false), module("nv_peer_mem", false), noUnit("nv_peer_mem.service"), ours),
 			Want: `
 				unknown gpudirect.path GPU memory ()
 			` + old,
-			After: `
-				unknown gpudirect.path GPU memory ()
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "an image, peermem", Blocks: `gpudirect { path = "peermem" }`, Facts: rootDirectory(machine()),
@@ -314,14 +282,10 @@ func TestGPUDirect(t *testing.T) {
 				deferred gpudirect.path GPU memory ()
 				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 			`,
-			After: `
-				deferred gpudirect.path GPU memory ()
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
-			`,
 		},
 		{
 			Name: "an image, dma-buf", Blocks: `gpudirect { path = "dmabuf" }`, Facts: rootDirectory(machine()),
-			Want: "skipped gpudirect.path GPU memory ()", After: "skipped gpudirect.path GPU memory ()",
+			Want: "skipped gpudirect.path GPU memory ()",
 		},
 		{
 			Name: "another block wants the module gone", Blocks: `gpudirect {}
@@ -335,13 +299,6 @@ func TestGPUDirect(t *testing.T) {
 				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:2)
 				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 				ok kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
-				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:1)
-			`,
-			After: `
-				drift gpudirect.path GPU memory (/sys/module/nvidia_peermem)
-				drift kernel_module.running nvidia_peermem (/sys/module/nvidia_peermem)
-				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:2)
-				skipped service.not_installed nv_peer_mem.service (nv_peer_mem.service)
 				conflict profile.contradiction kernel module nvidia_peermem (node.hcl:1)
 			`,
 		},

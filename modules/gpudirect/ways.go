@@ -14,6 +14,23 @@ const (
 	DMABuf  = "dmabuf"
 )
 
+// NoGPU is the finding that there is no GPU memory to get at, or that it is not known or not judged; false where there are GPUs.
+func NoGPU(id string, inv node.Inventory) (plan.Finding, bool) {
+	f := plan.Finding{ID: id, Target: "GPU memory", Status: plan.Skipped, Summary: "no GPU on the PCI bus"}
+	v := inv.GPUs()
+	list, known := v.Get()
+	switch {
+	case inv.RootDirectory:
+		f.Summary = "hardware is not judged (--root)"
+	case !known:
+		f = plan.Unread(id, "which GPUs there are", v)
+		f.Target = "GPU memory"
+	case len(list) > 0:
+		return plan.Finding{}, false
+	}
+	return f, true
+}
+
 // WayQueries are what the ways are judged by: the module, its registration and the driver.
 func WayQueries() []node.Query {
 	return []node.Query{node.Module.Query(plan.PeerMemoryModule), node.Path.Query(plan.PeerMemoryClient), node.NVIDIADriver.Query("")}

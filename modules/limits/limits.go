@@ -225,16 +225,16 @@ func judge(need plan.ProcessLimit, unit string, p node.ProcessLimits, in map[str
 	switch {
 	case !ok:
 		f.Status = plan.Undetermined
-		f.Summary = fmt.Sprintf("%s is not among the limits of %s (process %d)", need.Item, unit, p.PID)
+		f.Summary = fmt.Sprintf("%s is not among the limits of %s", need.Item, processOf(unit, p.PID))
 		return f, true
 	case need.Holds(pair):
 		f.Status, f.Found = plan.OK, words(pair)
-		f.Summary = fmt.Sprintf("%s (process %d) has %s %s", unit, p.PID, need.Item, f.Found)
+		f.Summary = fmt.Sprintf("%s has %s %s", processOf(unit, p.PID), need.Item, f.Found)
 		return f, true
 	default:
 		f.Status, f.Found = plan.Drift, words(pair)
 		f.Running = f.Found
-		f.Summary = fmt.Sprintf("%s (process %d) has %s %s, wanted is %s", unit, p.PID, need.Item, f.Found, need.Value)
+		f.Summary = fmt.Sprintf("%s has %s %s, wanted is %s", processOf(unit, p.PID), need.Item, f.Found, need.Value)
 		f.Why = "limits of a file reach a daemon only when it is started again, and jobs inherit the daemon's"
 		return f, false
 	}
@@ -255,4 +255,12 @@ func Judge(item string, value limits.Value, unit string, p node.ProcessLimits, s
 	}
 	f, _ := judge(plan.ProcessLimit{Item: item, Value: value}, unit, p, in, source)
 	return f, nil
+}
+
+// processOf is how findings call a unit's main process; pid is 0 where text tells the limits and no process.
+func processOf(unit string, pid int) string {
+	if pid == 0 {
+		return unit
+	}
+	return fmt.Sprintf("%s (process %d)", unit, pid)
 }

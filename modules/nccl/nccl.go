@@ -156,7 +156,11 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		if err != nil {
 			after = file.Text // the sink says why it is not written
 		}
-		a.Findings = append(a.Findings, lint(file.Text, after, version, facts.Inventory)...)
+		remarks := lint(file.Text, after, version, facts.Inventory)
+		if len(remarks) == 0 && file.Exists && facts.Inventory.FromText() {
+			remarks = []plan.Finding{{ID: "nccl.lines", Target: sink.NCCLPath, Status: plan.OK, Source: v.Source(), Summary: "NCCL reads every line of " + sink.NCCLPath + " as it is meant"}}
+		}
+		a.Findings = append(a.Findings, remarks...)
 	} else {
 		a.Findings = append(a.Findings, plan.Unread("nccl.lines", "what lines of others say", v))
 	}
@@ -186,13 +190,13 @@ func namedFile(key, p string, facts node.Facts) []plan.Finding {
 // file as it will be.
 func lint(text, after string, version ncclconf.Version, inv node.Inventory) []plan.Finding {
 	env := ncclconf.Env{}
-	if devices, ok := inv.RDMA.Get(); ok {
+	if devices, ok := inv.RDMA.Get(); ok && inv.Whole("rdma") {
 		env.HCAs = []string{}
 		for _, d := range devices {
 			env.HCAs = append(env.HCAs, d.Name)
 		}
 	}
-	if netdevs, ok := inv.Netdevs.Get(); ok && len(netdevs) > 0 {
+	if netdevs, ok := inv.Netdevs.Get(); ok && len(netdevs) > 0 && inv.Whole("netdevs") {
 		for _, d := range netdevs {
 			env.Interfaces = append(env.Interfaces, d.Name)
 		}

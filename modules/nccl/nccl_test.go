@@ -141,11 +141,6 @@ func TestSettings(t *testing.T) {
 				drift info nccl.foreign_variable X (/etc/nccl.conf:1)
 				unknown nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
 			`,
-			After: `
-				drift nccl.block  (/etc/nccl.conf:2)
-				drift info nccl.foreign_variable X (/etc/nccl.conf:1)
-				unknown nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
-			`,
 		},
 		{
 			Name: "an empty list is withheld", Blocks: `nccl { settings = { NCCL_IB_HCA = "=", NCCL_IB_TIMEOUT = 22 } }`, Facts: plantest.Node(),
@@ -204,22 +199,12 @@ func TestSettings(t *testing.T) {
 				ok nccl.setting NCCL_DEBUG (/etc/nccl.conf)
 				ok nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
 			`,
-			After: `
-				unknown info nccl.overridden  (/home/a/.nccl.conf)
-				drift warn nccl.overridden NCCL_DEBUG (/etc/environment:2)
-				drift warn nccl.overridden NCCL_IB_TIMEOUT (/root/.nccl.conf:2)
-			`,
 		},
 		{
 			Name: "unknown", Blocks: timeout, Facts: plantest.Node(
 				node.File.Answer(sink.NCCLPath, node.Unknown[node.FileState]("permission denied", node.Source{Path: sink.NCCLPath})),
 				node.NCCLUserFiles.Answer("", node.Unknown[[]confdir.File]("permission denied", node.Source{Path: "/root"}))),
 			Want: `
-				unknown nccl.lines  (/etc/nccl.conf)
-				unknown info nccl.overridden  (/root)
-				unknown nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
-			`,
-			After: `
 				unknown nccl.lines  (/etc/nccl.conf)
 				unknown info nccl.overridden  (/root)
 				unknown nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
@@ -231,16 +216,10 @@ func TestSettings(t *testing.T) {
 				drift nccl.duplicate NCCL_DEBUG (/etc/nccl.conf:3)
 				ok nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
 			`,
-			After: `
-				drift nccl.duplicate NCCL_DEBUG (/etc/nccl.conf:3)
-			`,
 		},
 		{
 			Name: "a read-only file system", Blocks: timeout, Facts: plantest.Node(node.Mount.Answer("/etc", node.Known(node.MountState{Point: "/", ReadOnly: true}, node.Source{}))),
 			Want: `
-				unsupported nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
-			`,
-			After: `
 				unsupported nccl.setting NCCL_IB_TIMEOUT (/etc/nccl.conf)
 			`,
 		},
@@ -270,10 +249,6 @@ func TestNames(t *testing.T) {
 		{
 			Name: "names are prefixes", Blocks: `nccl { version = "2.26.2" }`, Facts: f.WithInventory(inv),
 			Want: `
-				drift warn nccl.hca_prefix NCCL_IB_HCA (/etc/nccl.conf:1)
-				drift warn nccl.interface_prefix NCCL_SOCKET_IFNAME (/etc/nccl.conf:2)
-			`,
-			After: `
 				drift warn nccl.hca_prefix NCCL_IB_HCA (/etc/nccl.conf:1)
 				drift warn nccl.interface_prefix NCCL_SOCKET_IFNAME (/etc/nccl.conf:2)
 			`,

@@ -206,6 +206,7 @@ func (a *assessor) judge(c config) {
 	if release, ok := inv.Kernel.Get(); ok {
 		a.args, a.argsErr = spellingOf(release)
 	}
+	addresses = slices.DeleteFunc(slices.Clone(addresses), a.isNoPort)
 	if !a.allUnread(addresses) {
 		for _, address := range addresses {
 			a.port(address)
@@ -214,6 +215,28 @@ func (a *assessor) judge(c config) {
 	if a.persist == persistKernelArgs {
 		a.kernelArgs(addresses)
 	}
+}
+
+// isNoPort tells of an address of the scope that is no port, or not there at all.
+func (a *assessor) isNoPort(address string) bool {
+	inv := a.facts.Inventory
+	function, there := inv.PCIFunction(address)
+	f := plan.Finding{ID: redirectID, Target: address, Status: plan.Drift, Want: "a port", Found: "no PCI function", Source: inv.PCI.Source()}
+	switch {
+	case there && function.IsPort():
+		return false
+	case !there:
+		f.Summary, f.Fix = "there is no PCI function "+address, "correct the scope, or look why the port is gone"
+	default:
+		f.Found = "a function of class " + function.Class
+		f.Summary = fmt.Sprintf("%s (%s) is no port of a switch or of the processor", address, function.ID())
+		f.Fix = "take it out of the scope"
+		if function.Parent != "" {
+			f.Fix = fmt.Sprintf("name %s, the port above it, instead", function.Parent)
+		}
+	}
+	a.find(f)
+	return true
 }
 
 // withoutMachine: a directory tree has no registers, and which ports kernel arguments name hangs
@@ -262,14 +285,6 @@ func (a *assessor) acs(address string) node.Value[pciregs.ACS] {
 }
 
 func (a *assessor) port(address string) {
-	inv := a.facts.Inventory
-	if _, there := inv.PCIFunction(address); !there {
-		a.find(plan.Finding{
-			ID: redirectID, Target: address, Status: plan.Drift, Want: "a port", Found: "no PCI function", Source: inv.PCI.Source(),
-			Summary: "there is no PCI function " + address, Fix: "correct the scope, or look why the port is gone",
-		})
-		return
-	}
 	v := a.acs(address)
 	acs, ok := v.Get()
 	if !ok {
@@ -282,7 +297,7 @@ func (a *assessor) port(address string) {
 	on := acs.Enabled & pciregs.Redirect
 	f.Want, f.Found = (acs.Enabled &^ pciregs.Redirect).String(), acs.Enabled.String()
 	f.Running = f.Found
-	switch why := inv.RedirectOffRefusal(address); {
+	switch why := a.facts.Inventory.RedirectOffRefusal(address); {
 	case !acs.Present:
 		f.Want, f.Found = "", "no ACS"
 		f.Summary = address + " has no ACS and redirects nothing"
@@ -326,7 +341,7 @@ func (a *assessor) kernelArgs(addresses []string) {
 	f := plan.Finding{ID: kernelArgsID, Target: "pci", Status: plan.Unsupported, Feature: "persist", Fix: fmt.Sprintf("set persist = %q: busbar.service turns redirection off at each boot", persistBoot)}
 	var paths []string
 	for _, address := range addresses {
-		if _, there := inv.PCIFunction(address); there && inv.RedirectOffRefusal(address) == "" {
+		if inv.RedirectOffRefusal(address) == "" {
 			paths = append(paths, devicePath(inv, address))
 		}
 	}

@@ -24,7 +24,7 @@ func (Type) Spec() plan.Spec {
 	low, high := int64(128), int64(4096)
 	return plan.Spec{
 		Name: "pcie_device", Label: plan.LabelRequired, LabelDoc: "a name of your own",
-		Doc:     "Settings of PCIe functions that a reset or a reboot loses. Virtual functions, which have none of their own, protected NICs and what was handed to guests are left alone.",
+		Doc:     "Settings of PCIe functions that a reset or a reboot loses. Ports of switches are refused: they ask for nothing themselves. Virtual functions, which have none of their own, protected NICs and what was handed to guests are left alone.",
 		Ceiling: plan.Live,
 		Attributes: []plan.Attribute{
 			{Name: "devices", Type: cty.List(cty.String), Required: true, Example: `["0000:1a:00.0", "0000:1a:00.1"]`, Doc: "PCI addresses, one for each function of a device."},
@@ -116,6 +116,13 @@ func (a *assessor) function(address string) {
 	if !there {
 		about.Status, about.Want, about.Found = plan.Drift, "a PCI function", "none"
 		about.Summary, about.Fix = "there is no PCI function "+address, "correct the list of devices, or look why this one is gone"
+		a.find(about)
+		return
+	}
+	if f.IsPort() {
+		about.Status, about.Feature, about.Want, about.Found = plan.Unsupported, "devices", "a device", "a port"
+		about.Summary = fmt.Sprintf("%s (%s) is a port: what it passes on reads as the devices below it do", address, f.ID())
+		about.Fix = "name the devices below it"
 		a.find(about)
 		return
 	}

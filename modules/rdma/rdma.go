@@ -104,12 +104,12 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if c.NetnsMode == nil {
 		return a
 	}
-	option := "1"
+	option := "1" // the default of the parameter (drivers/infiniband/core/device.c)
 	if *c.NetnsMode == plan.RDMAExclusive {
 		option = "0"
 	}
 	a.Contributions = append(a.Contributions, plan.Contribution{
-		Sink: sink.ModprobeName, Key: sink.OptionKey(plan.RDMACore, plan.RDMANetnsMode), Value: option, TakeOver: c.TakeOver, Origin: b.OriginOf("netns_mode", ""),
+		Sink: sink.ModprobeName, Key: sink.OptionKey(plan.RDMACore, plan.RDMANetnsMode), Value: option, Default: *c.NetnsMode == plan.RDMAShared, TakeOver: c.TakeOver, Origin: b.OriginOf("netns_mode", ""),
 	})
 	if facts.Inventory.RootDirectory {
 		return a

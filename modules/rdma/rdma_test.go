@@ -95,13 +95,31 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "ib_core is not loaded", Blocks: `rdma { netns_mode = "shared" }`, Facts: plantest.Node(module("ib_core", false, nil)),
 			Want: `
-				!drift kernel_module.option ib_core.netns_mode (/etc/modprobe.d)
+				ok kernel_module.option ib_core.netns_mode (/etc/modprobe.d)
 				skipped rdma.netns_mode ib_core (/lib/modules)
+			`,
+			After: `
+				skipped rdma.netns_mode ib_core (/lib/modules)
+			`,
+		},
+		{
+			Name: "shared is the default, and another file says exclusive", Blocks: `rdma { netns_mode = "shared" }`,
+			Facts: plantest.Node(core("Y"), plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/a-site.conf": "options ib_core netns_mode=0\n"})),
+			Want: `
+				!drift kernel_module.option ib_core.netns_mode (/etc/modprobe.d/a-site.conf:1)
+				ok rdma.netns_mode ib_core (` + parameter + `)
 				step write-file:` + file + `
 			`,
 			Texts: map[string]string{file: header + "options ib_core netns_mode=1\n"},
-			After: `
-				skipped rdma.netns_mode ib_core (/lib/modules)
+		},
+		{
+			Name: "shared is the default, and busbar's file has nothing to say", Blocks: `rdma { netns_mode = "shared" }`,
+			Facts: plantest.Node(core("Y"), plantest.Files(node.ModprobeFiles, map[string]string{file: header + "options ib_core netns_mode=1\n"})),
+			Want: `
+				!drift file.stale ` + file + ` (` + file + `)
+				ok kernel_module.option ib_core.netns_mode (` + file + `:2)
+				ok rdma.netns_mode ib_core (` + parameter + `)
+				step remove-file:` + file + `
 			`,
 		},
 		{

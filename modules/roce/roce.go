@@ -5,6 +5,7 @@ package roce
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -151,6 +152,16 @@ type assessor struct {
 	*nicport.Assessor
 	class
 	host bool // DCBX is to be the host's
+	// octets are the ports that have the DSCPs of whole octets in the lossless class, as mlx5 maps them, each with those beside the
+	// class's own.
+	octets []octet
+}
+
+// octet is a port with what its map has in the lossless class by default.
+type octet struct {
+	port   string
+	dscps  []int
+	source node.Source
 }
 
 // Assess judges the ports in the order in which they are set: DCBX, pause, MTU, the map of DSCPs, PFC, and when the links are
@@ -164,6 +175,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	for _, p := range a.Ports {
 		a.port(p)
 	}
+	a.defaultMaps()
 	return a.Result()
 }
 
@@ -189,7 +201,7 @@ func (a *assessor) contribute() {
 	if mtu, ok := nicport.Number(a.Block.Attributes["mtu"]); ok {
 		a.ClaimMTU(mtu, a.Block.OriginOf("mtu", ""))
 	}
-	for _, own := range []string{"dcbx", "pause"} {
+	for _, own := range []string{plan.DCBXFact, "pause"} {
 		if value := text(a.Block, own); value != "" && value != unmanaged {
 			a.Claim(own, value, a.Block.OriginOf(own, ""))
 		}
@@ -202,9 +214,7 @@ func (a *assessor) contribute() {
 			a.fact(plan.UnitFact(agent, "active"), "false", a.Block.OriginOf("dcbx", ""))
 		}
 	}
-	for _, module := range plan.RDMAModules(nicport.Keys(a.Block), a.Facts.Inventory) {
-		a.fact(plan.ModuleFact(module), "loaded", a.Block.Origin)
-	}
+	a.Contributions = append(a.Contributions, plan.RDMAModuleFacts(nicport.Keys(a.Block), a.Facts.Inventory, a.Block.Origin)...)
 	a.fact(plan.ModuleFact(rdmaCM), "loaded", a.Block.Origin)
 }
 
@@ -433,7 +443,7 @@ func (a *assessor) stormPrevention(p nicport.Port) {
 }
 
 // dscpMap judges trust and map: the lossless DSCP has the lossless priority, that of congestion notification its own, and
-// nothing else is lossless.
+// nothing else is lossless but what the driver's default map has there.
 func (a *assessor) dscpMap(p nicport.Port, dcb node.DCBState, blocked string) {
 	trust, ok := dcb.Trust.Get()
 	if !ok {
@@ -449,14 +459,14 @@ func (a *assessor) dscpMap(p nicport.Port, dcb node.DCBState, blocked string) {
 		return
 	}
 	set := plan.SetDSCPMap{NICPort: p.NICPort, Map: []plan.DSCPPriority{{DSCP: a.dscp, Priority: a.priority}, {DSCP: a.cnpDSCP, Priority: a.cnpPriority}}}
-	strays := a.strays(dcb, apps)
+	strays, usual := a.strays(dcb, apps)
 	for _, dscp := range strays {
 		set.Map = append(set.Map, plan.DSCPPriority{DSCP: dscp, Priority: a.bestEffort()})
 	}
 	slices.SortFunc(set.Map, func(x, y plan.DSCPPriority) int { return x.DSCP - y.DSCP })
 	step := &nicport.Step{Action: set, Phase: plan.PhaseLink, Summary: fmt.Sprintf("trust DSCPs on NIC %s and map %d to priority %d, %d to %d", p.NICPort.NIC, a.dscp, a.priority, a.cnpDSCP, a.cnpPriority)}
 	if len(strays) > 0 {
-		step.Summary += fmt.Sprintf(", %d others to %d", len(strays), a.bestEffort())
+		step.Summary += fmt.Sprintf(", DSCP %s to %d", plan.ListOr(strays, ""), a.bestEffort())
 	}
 	judge := func(f plan.Finding) { a.Judge(p, f, blockedFix(&f, step, blocked)) }
 
@@ -477,12 +487,39 @@ func (a *assessor) dscpMap(p nicport.Port, dcb node.DCBState, blocked string) {
 		}
 		judge(f)
 	}
-	if len(strays) > 0 && trust == node.TrustDSCP {
+	if trust != node.TrustDSCP {
+		return
+	}
+	if len(usual) > 0 {
+		a.octets = append(a.octets, octet{p.NICPort.NIC, usual, dcb.Apps.Source()})
+	}
+	if len(strays) > 0 {
 		judge(plan.Finding{
 			ID: "roce.dscp_stray", Status: plan.Drift, Severity: plan.Warning, Want: fmt.Sprintf("priority %d for DSCP %d alone", a.priority, a.dscp), Found: "DSCP " + plan.ListOr(strays, ""),
 			Source: dcb.Apps.Source(), Summary: fmt.Sprintf("%s has DSCP %s in the lossless class, too", p.Name, plan.ListOr(strays, "")),
 		})
 	}
+}
+
+// defaultMaps notes once that ports have their driver's default map, in which DSCPs that nobody is to use have the lossless
+// priority beside the class's own. That is how these adapters come, and no fault.
+func (a *assessor) defaultMaps() {
+	if len(a.octets) == 0 {
+		return
+	}
+	var names []string
+	var dscps []int
+	for _, o := range a.octets {
+		names, dscps = append(names, o.port), append(dscps, o.dscps...)
+	}
+	slices.Sort(dscps)
+	found := plan.ListOr(slices.Compact(dscps), "")
+	a.Findings = append(a.Findings, plan.Finding{
+		ID: "roce.dscp_default", Target: "nics", Status: plan.Drift, Severity: plan.Info, Source: a.octets[0].source,
+		Want: fmt.Sprintf("priority %d for DSCP %d alone", a.priority, a.dscp), Found: "DSCP " + found,
+		Summary: fmt.Sprintf("the default map of the driver has DSCP %s in the lossless class, too, at %s", found, strings.Join(names, ", ")),
+		Fix:     "none is needed while nothing else on the fabric is sent with these DSCPs",
+	})
 }
 
 // bestEffort is a priority that is neither lossless nor that of congestion notification.
@@ -494,18 +531,22 @@ func (a *assessor) bestEffort() int {
 	return p
 }
 
-// strays are the DSCPs that are in the lossless class and should not be, or will be once DSCPs are trusted. mlx5_core does not list what its firmware maps by
-// default, DSCP/8, unless it trusted DSCPs as it began.
-func (a *assessor) strays(dcb node.DCBState, apps []dcbnl.App) []int {
-	var strays []int
+// strays are the DSCPs that are in the lossless class and should not be. Those that the default map of mlx5 and of mlnx_qos has
+// there, DSCP/8, are usual, and so no strays. mlx5_core does not list what its firmware maps by default unless it trusted
+// DSCPs as it began.
+func (a *assessor) strays(dcb node.DCBState, apps []dcbnl.App) (strays, usual []int) {
 	for dscp := range 64 {
 		have := plan.PrioritiesOf(apps, dscp)
 		implied := dcb.Driver == "mlx5_core" && len(have) == 0 && dscp/8 == a.priority
-		if dscp != a.dscp && dscp != a.cnpDSCP && (implied || slices.Contains(have, a.priority)) {
+		switch {
+		case dscp == a.dscp, dscp == a.cnpDSCP, !implied && !slices.Contains(have, a.priority):
+		case dscp/8 == a.priority:
+			usual = append(usual, dscp)
+		default:
 			strays = append(strays, dscp)
 		}
 	}
-	return strays
+	return strays, usual
 }
 
 func (a *assessor) pfc(p nicport.Port, dcb node.DCBState, blocked string) {

@@ -124,6 +124,7 @@ func TestHealthy(t *testing.T) {
 
 func TestOneThingWrong(t *testing.T) {
 	const rail, netlink = plantest.Rail, "(rtnetlink RTM_GETDCB)"
+	const defaultMap = "drift info roce.dscp_default nics " + netlink
 	for _, tt := range []struct {
 		name, arguments string
 		edit            func(*plantest.PortState)
@@ -188,7 +189,7 @@ func TestOneThingWrong(t *testing.T) {
 				d.Trust, d.Apps = node.Known(node.TrustPCP, d.Trust.Source()), node.Known([]dcbnl.App{}, d.Apps.Source())
 			}),
 			want: "!drift roce.cnp_map " + rail + " " + netlink + "\n!drift roce.dscp_map " + rail + " " + netlink + "\n!drift roce.trust " + rail + " (/sys/class/net/rail0/qos/trust)\nstep set-dscp-map:" + rail,
-			says: []string{"map 26 to priority 3, 48 to 6, 7 others to 0"},
+			says: []string{"map 26 to priority 3, 48 to 6"}, after: defaultMap,
 		},
 		{
 			name: "the map of mlnx_qos --trust dscp", edit: dcb(func(d *node.DCBState) {
@@ -198,13 +199,24 @@ func TestOneThingWrong(t *testing.T) {
 				}
 				d.Apps = node.Known(apps, d.Apps.Source())
 			}),
-			want: "!drift warn roce.dscp_stray " + rail + " " + netlink + "\nstep set-dscp-map:" + rail, says: []string{"has DSCP 24 and 25 and 27 and 28 and 29 and 30 and 31 in the lossless class, too"},
+			want: defaultMap, after: defaultMap, says: []string{"the default map of the driver has DSCP 24, 25 and 27 to 31 in the lossless class, too, at 0000:1a:00.0"},
+		},
+		{
+			name: "all DSCPs are lossless", edit: dcb(func(d *node.DCBState) {
+				var apps []dcbnl.App
+				for dscp := range uint16(64) {
+					apps = append(apps, dcbnl.App{Selector: dcbnl.DSCP, Protocol: dscp, Priority: 3})
+				}
+				d.Apps = node.Known(apps, d.Apps.Source())
+			}),
+			want:  "!drift roce.cnp_map " + rail + " " + netlink + "\n" + defaultMap + "\n!drift warn roce.dscp_stray " + rail + " " + netlink + "\nstep set-dscp-map:" + rail,
+			after: defaultMap, says: []string{"has DSCP 0 to 23, 32 to 47 and 49 to 63 in the lossless class, too", "48 to 6, DSCP 0 to 23, 32 to 47 and 49 to 63 to 0"},
 		},
 		{
 			name: "mlx5 lists what was added and maps the others all the same", edit: dcb(func(d *node.DCBState) {
 				d.Apps = node.Known([]dcbnl.App{{Selector: dcbnl.DSCP, Protocol: 26, Priority: 3}, {Selector: dcbnl.DSCP, Protocol: 48, Priority: 6}}, d.Apps.Source())
 			}),
-			want: "!drift warn roce.dscp_stray " + rail + " " + netlink + "\nstep set-dscp-map:" + rail,
+			want: defaultMap, after: defaultMap,
 		},
 		{
 			name: "other drivers map nothing by themselves", edit: dcb(func(d *node.DCBState) {
@@ -413,7 +425,7 @@ func TestOrder(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
-	if left := notOK(second); len(left) > 0 {
+	if left := notOK(second); !slices.Equal(left, []string{"drift info roce.dscp_default nics (rtnetlink RTM_GETDCB)"}) {
 		t.Errorf("left: %q", left)
 	}
 	for _, s := range first.Steps {

@@ -89,7 +89,7 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, plan.Finding{ID: "service.not_installed", Target: unit, Status: plan.Skipped, Source: v.Source(), Summary: unit + " is not installed"})
 		return a
 	}
-	enablement := boot(&a, c, unit, u, v.Source(), u.Active.IsKnown() || facts.Inventory.RootDirectory)
+	enablement := boot(&a, c, unit, u, v.Source(), u.Active.IsKnown() || facts.Inventory.RootDirectory, facts.Inventory.FromText())
 	active := running(&a, c, unit, u, facts.Inventory.RootDirectory)
 	if enablement == "" && active == "" {
 		return a
@@ -117,8 +117,8 @@ func contribute(a *plan.Assessment, b plan.Block, unit string) {
 }
 
 // boot judges the unit file and returns the enablement that a step has to set;
-// reachable says whether there is somebody who could set it.
-func boot(a *plan.Assessment, c config, unit string, u node.UnitState, source node.Source, reachable bool) string {
+// reachable says whether there is somebody who could set it, text that nobody read the node.
+func boot(a *plan.Assessment, c config, unit string, u node.UnitState, source node.Source, reachable, text bool) string {
 	isMasked := masked(u)
 	var want string
 	found := u.File
@@ -139,6 +139,10 @@ func boot(a *plan.Assessment, c config, unit string, u node.UnitState, source no
 	f := plan.Finding{
 		ID: "service.boot", Target: unit, Want: want, Found: found, Status: plan.OK, Source: source, Effect: plan.Live,
 		NextBoot: found, Summary: fmt.Sprintf("%s is %s", unit, found),
+	}
+	if u.File == "" && !isMasked && text {
+		a.Findings = append(a.Findings, plan.Finding{ID: f.ID, Target: unit, Status: plan.Undetermined, Source: source, Summary: "whether " + unit + " starts at boot is unknown: nobody said"})
+		return ""
 	}
 	// A masked unit does not start at boot either, unless the block wants it unmasked.
 	equal := plan.Enabled(want, found) || want == "disabled" && isMasked && c.Masked == nil

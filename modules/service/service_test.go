@@ -64,9 +64,6 @@ func TestService(t *testing.T) {
 				ok service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
 				skipped service.running nvidia-fabricmanager.service (ActiveState of nvidia-fabricmanager.service)
 			`,
-			After: `
-				skipped service.running nvidia-fabricmanager.service (ActiveState of nvidia-fabricmanager.service)
-			`,
 		},
 		{
 			Name: "about to be stopped", Blocks: wanted, Facts: plantest.Node(queued(fm, "enabled", "inactive", "stop")),
@@ -80,9 +77,6 @@ func TestService(t *testing.T) {
 			Name: "off, its stop is queued", Blocks: off, Facts: plantest.Node(queued("nvidia-imex.service", "disabled", "active", "stop")),
 			Want: `
 				ok service.boot nvidia-imex.service (Unit nvidia-imex.service)
-				skipped service.running nvidia-imex.service (ActiveState of nvidia-imex.service)
-			`,
-			After: `
 				skipped service.running nvidia-imex.service (ActiveState of nvidia-imex.service)
 			`,
 		},
@@ -114,17 +108,10 @@ func TestService(t *testing.T) {
 			Want: `
 				skipped service.not_installed nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
 			`,
-			After: `
-				skipped service.not_installed nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
-			`,
 		},
 		{
 			Name: "masked by others", Blocks: wanted, Facts: plantest.Node(unit(fm, "masked", "inactive")),
 			Want: `
-				conflict service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
-				conflict service.running nvidia-fabricmanager.service (ActiveState of nvidia-fabricmanager.service)
-			`,
-			After: `
 				conflict service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
 				conflict service.running nvidia-fabricmanager.service (ActiveState of nvidia-fabricmanager.service)
 			`,
@@ -153,9 +140,6 @@ func TestService(t *testing.T) {
 		{
 			Name: "active, masked by others", Blocks: `service "nvidia-fabricmanager" { active = true }`, Facts: plantest.Node(unit(fm, "masked", "inactive")),
 			Want: `
-				conflict service.running nvidia-fabricmanager.service (ActiveState of nvidia-fabricmanager.service)
-			`,
-			After: `
 				conflict service.running nvidia-fabricmanager.service (ActiveState of nvidia-fabricmanager.service)
 			`,
 		},
@@ -221,17 +205,10 @@ func TestService(t *testing.T) {
 				drift service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
 				unknown service.running nvidia-fabricmanager.service ()
 			`,
-			After: `
-				drift service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
-				unknown service.running nvidia-fabricmanager.service ()
-			`,
 		},
 		{
 			Name: "unknown", Blocks: wanted, Facts: plantest.Node(node.Unit.Answer(fm, node.Unknown[node.UnitState]("permission denied", node.Source{}))),
 			Want: `
-				unknown service.state nvidia-fabricmanager.service ()
-			`,
-			After: `
 				unknown service.state nvidia-fabricmanager.service ()
 			`,
 		},
@@ -262,11 +239,6 @@ service "nvidia-fabricmanager.service" { enabled = false }`,
 				drift service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
 				conflict profile.contradiction unit nvidia-fabricmanager.service enabled (node.hcl:1)
 				ok service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
-			`,
-			After: `
-				conflict profile.contradiction unit nvidia-fabricmanager.service enabled (node.hcl:2)
-				drift service.boot nvidia-fabricmanager.service (Unit nvidia-fabricmanager.service)
-				conflict profile.contradiction unit nvidia-fabricmanager.service enabled (node.hcl:1)
 			`,
 		},
 	})

@@ -38,6 +38,7 @@ func epycPCIe() *machine {
 
 	answer(m, node.ModuleSigning, "", node.Known(node.ModuleSigningState{Lockdown: "none"}, at("/sys/module/module/parameters/sig_enforce")))
 	m.module("mlx5_ib", false, "kernel/drivers/infiniband/hw/mlx5/mlx5_ib.ko", kernels)
+	m.module("ib_umad", false, "kernel/drivers/infiniband/core/ib_umad.ko", kernels)
 	m.module("nvidia_peermem", false, "updates/dkms/nvidia-current-peermem.ko", kernels)
 	m.module("nv_peer_mem", false, "", kernels)
 	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n")
@@ -51,7 +52,7 @@ func epycPCIe() *machine {
 	m.process("docker.service", "dockerd", 1188, "8388608")
 	m.unit("containerd.service", "enabled", "active", "/usr/lib/systemd/system/containerd.service", containerd)
 	m.process("containerd.service", "containerd", 1031, "8388608")
-	m.noUnits("slurmd.service", "crio.service", "kubelet.service", "nv_peer_mem.service", "openibd.service", "nvidia-fabricmanager.service")
+	m.noUnits("slurmd.service", "crio.service", "kubelet.service", "nv_peer_mem.service", "nvidia-imex.service", "openibd.service", "nvidia-fabricmanager.service")
 	m.unit("nvidia-persistenced.service", "enabled", "active")
 	answer(m, node.File, sink.NCCLPath, node.Known(node.FileState{}, at(sink.NCCLPath)))
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "")

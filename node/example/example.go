@@ -1,6 +1,6 @@
-// Package example holds recordings of nodes that do not exist: a healthy and a drifted
-// HGX H100, an HGX A100 with eight NUMA nodes, a GB200 tray, a virtual machine, an EPYC server, a workstation. They let everybody try a profile, and
-// tests plan a whole node. Builders in this package's tests write them.
+// Package example holds recordings of nodes that do not exist: a healthy and a drifted HGX H100, an HGX A100 with eight NUMA
+// nodes, an HGX H200 on InfiniBand, an HGX B200, a GB200 tray, a virtual machine, an EPYC server, a workstation. They let everybody
+// try a profile, and tests plan a whole node. Builders in this package's tests write them.
 package example
 
 import (

@@ -21,8 +21,10 @@ var builders = map[string]func() *machine{
 	"epyc-pcie":        epycPCIe,
 	"gb200-tray":       gb200Tray,
 	"hgx-a100-nps4":    hgxA100NPS4,
+	"hgx-b200":         hgxB200,
 	"hgx-h100":         hgxH100,
 	"hgx-h100-drifted": hgxH100Drifted,
+	"hgx-h200-ib":      hgxH200IB,
 	"rtx-workstation":  rtxWorkstation,
 	"vm-guest-2gpu":    vmGuest,
 }

@@ -51,6 +51,25 @@ var a100SXM = gpuKind{
 	fabric: node.Unsupported[node.GPUFabricState]("Not Supported", node.Source{Call: "nvmlDeviceGetGpuFabricInfoV"}),
 }
 
+// h200SXM are those of an HGX H200.
+var h200SXM = gpuKind{
+	product: "NVIDIA H200", subsystem: "10de:18be", bar1GiB: 256, generation: 5, virtualization: node.GPUBareMetal, links: 18,
+	switches: h100SXM.switches, p2p: node.P2POK, nvlink: node.P2POK, fabric: registered,
+}
+
+// b200SXM are those of an HGX B200, which know how their fabric fares.
+var b200SXM = gpuKind{
+	product: "NVIDIA B200", subsystem: "10de:1999", bar1GiB: 256, generation: 5, virtualization: node.GPUBareMetal, links: 18,
+	link: struct {
+		version string
+		mbps    int
+	}{"5.0", 53125},
+	p2p: node.P2POK, nvlink: node.P2POK,
+	fabric: node.Known(node.GPUFabricState{
+		State: node.FabricCompleted, Status: node.FabricSuccess, ClusterUUID: node.NoCluster, Health: said(node.FabricHealth(0)), Summary: said("healthy"),
+	}, node.Source{Call: "nvmlDeviceGetGpuFabricInfoV"}),
+}
+
 // gb200InRack are those of a tray whose NVSwitches are in other trays of the rack.
 var gb200InRack = gpuKind{
 	product: "NVIDIA GB200", subsystem: "10de:2046", bar1GiB: 256, generation: 5, virtualization: node.GPUBareMetal, links: 18,
@@ -164,6 +183,16 @@ func (m *machine) fabricManager(version string) {
 		state = node.FabricManagerState{Installed: true, Version: node.Known(version, at("/var/lib/dpkg/status"))}
 	}
 	answer(m, node.FabricManager, "", node.Known(state, at(program)))
+}
+
+// imex is what of IMEX is installed, none where version is empty, and its unit.
+func (m *machine) imex(version, active string) {
+	state := node.FabricManagerState{}
+	if version != "" {
+		state = node.FabricManagerState{Installed: true, Version: node.Known(version, at("/var/lib/dpkg/status"))}
+		m.unit("nvidia-imex.service", "enabled", active)
+	}
+	answer(m, node.IMEX, "", node.Known(state, at("/usr/bin/nvidia-imex")))
 }
 
 // peerClient is what ib_core shows of nvidia_peermem.

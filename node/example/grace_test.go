@@ -67,6 +67,7 @@ func gb200Tray() *machine {
 	m.gpuServer(graceKernels)
 	m.gpus("570.195.03", true, gb200InRack)
 	m.fabricManager("")
+	m.imex("570.195.03", "active")
 	m.absent(peerClient)
 	m.module("nvidia_peermem", false, "updates/dkms/nvidia-peermem.ko", graceKernels) // dma-buf does it
 	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n")

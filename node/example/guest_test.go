@@ -20,7 +20,6 @@ func vmGuest() *machine {
 		virtualization: node.Known("kvm", at("/sys/devices/system/clocksource/clocksource0/available_clocksource")),
 		commandLine:    "console=hvc0 root=/dev/vda1 rw reboot=k panic=1",
 	}
-	h200 := id{"10de", "2335", "030200", "nvidia"}
 	m.bus.add("00:00.0", "", id{"8086", "0d57", "060000", ""})
 	m.bus.add("00:01.0", "", id{"1af4", "1043", "078000", "virtio-pci"})
 	m.bus.add("00:02.0", "", id{"1af4", "1042", "018000", "virtio-pci"})
@@ -46,13 +45,14 @@ func vmGuest() *machine {
 		files(m, kind, "", "/etc")
 	}
 	m.module("mlx5_ib", false, "", nil)
+	m.module("ib_umad", false, "", nil)
 	m.module("nvidia_peermem", false, "", nil)
 	m.module("nv_peer_mem", false, "", nil)
 	m.module("rdma_cm", false, "", nil)
 	for _, unit := range []string{"fcoe.service", "lldpad.service", "lldpad.socket"} {
 		answer(m, node.Unit, unit, node.Unknown[node.UnitState](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 	}
-	for _, unit := range []string{"slurmd.service", "containerd.service", "docker.service", "crio.service", "kubelet.service", "nvidia-fabricmanager.service", "nvidia-persistenced.service", "nv_peer_mem.service", "openibd.service"} {
+	for _, unit := range []string{"slurmd.service", "containerd.service", "docker.service", "crio.service", "kubelet.service", "nvidia-fabricmanager.service", "nvidia-persistenced.service", "nv_peer_mem.service", "nvidia-imex.service", "openibd.service"} {
 		answer(m, node.Unit, unit, node.Unknown[node.UnitState](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 		answer(m, node.ProcLimits, unit, node.Unknown[node.ProcessLimits](noSystemd, node.Source{Call: "org.freedesktop.systemd1"}))
 		files(m, node.UnitFiles, unit, "/etc/systemd/system/"+unit)

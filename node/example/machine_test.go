@@ -87,11 +87,25 @@ func (m *machine) facts() node.Facts {
 	}
 	answer(m, node.IOMMU, "", node.Known(m.iommuState(), at("/sys/class/iommu")))
 	answer(m, node.CommandLine, "", node.Known(m.commandLine, at("/proc/cmdline")))
+	m.host()
 	answer(m, node.GPUUsers, "", node.Known(node.GPUUsage{Unseen: node.Known(0, at("/sys/module/nvidia_uvm/refcnt"))}, at("/proc")))
 	if m.virtualization == node.Known("none", m.virtualization.Source()) {
 		m.pcie()
 	}
 	return node.NewFacts(inv, observed, slices.Collect(maps.Values(m.answers)))
+}
+
+// host answers how the processors and memory are set, as on a server that somebody tuned; NCCL is given no topology.
+func (m *machine) host() {
+	governors := node.Known(map[string]int{"performance": 2}, at("/sys/devices/system/cpu/cpufreq"))
+	if m.virtualization != node.Known("none", m.virtualization.Source()) {
+		governors = node.Unsupported[map[string]int]("the kernel does not set the processors' frequency here", governors.Source())
+	}
+	answer(m, node.CPUs, "", node.Known(node.CPUState{Packages: 2, Governors: governors}, at("/sys/devices/system/cpu")))
+	m.absent("/var/run/nvidia-topologyd/virtualTopology.xml")
+	const hugePages = "/sys/kernel/mm/transparent_hugepage/enabled"
+	answer(m, node.File, hugePages, node.Known(node.FileState{Exists: true, Text: "always [madvise] never\n"}, at(hugePages)))
+	answer(m, node.Mount, "/dev/shm", node.Known(node.MountState{Point: "/dev/shm", Type: "tmpfs", Size: node.Known(uint64(64<<30), node.Source{Call: "statfs"})}, at("/proc/self/mountinfo")))
 }
 
 // driver is what drives a network device, and its firmware as it words it.

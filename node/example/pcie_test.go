@@ -18,6 +18,8 @@ var fastest = map[string]pciregs.Link{
 	"15b3:1021": {SpeedGTs: 32, Width: 16},
 	"15b3:101d": {SpeedGTs: 16, Width: 16},
 	"10de:20b2": {SpeedGTs: 16, Width: 16},
+	"10de:2335": {SpeedGTs: 32, Width: 16},
+	"10de:2901": {SpeedGTs: 32, Width: 16},
 	"10de:2941": {SpeedGTs: 32, Width: 16},
 	"10de:2684": {SpeedGTs: 16, Width: 16},
 	"10de:22b1": {SpeedGTs: 32, Width: 16}, // root ports of Grace

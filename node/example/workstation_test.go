@@ -39,7 +39,7 @@ func rtxWorkstation() *machine {
 	m.boot(grubNode{title: "Ubuntu", uuid: "d0a6f3b8-4c97-4e21-8b5a-96e2c7f01d34", kernels: kernels, linuxDefault: "quiet splash"})
 
 	answer(m, node.ModuleSigning, "", node.Known(node.ModuleSigningState{Enforced: true, Lockdown: "integrity"}, at("/sys/kernel/security/lockdown")))
-	for _, name := range []string{"mlx5_ib", "nvidia_peermem", "nv_peer_mem", "rdma_cm"} {
+	for _, name := range []string{"mlx5_ib", "ib_umad", "nvidia_peermem", "nv_peer_mem", "rdma_cm"} {
 		m.module(name, false, "", kernels)
 	}
 	files(m, node.ModulesLoadFiles, "", "/etc/modules-load.d", "/etc/modules-load.d/modules.conf", "# Modules to load at boot, one a line.\n")
@@ -53,7 +53,7 @@ func rtxWorkstation() *machine {
 	m.process("docker.service", "dockerd", 1405, "8388608")
 	m.unit("containerd.service", "enabled", "active", "/usr/lib/systemd/system/containerd.service", containerd)
 	m.process("containerd.service", "containerd", 1322, "8388608")
-	m.noUnits("slurmd.service", "crio.service", "kubelet.service", "nv_peer_mem.service", "openibd.service", "nvidia-fabricmanager.service")
+	m.noUnits("slurmd.service", "crio.service", "kubelet.service", "nv_peer_mem.service", "nvidia-imex.service", "openibd.service", "nvidia-fabricmanager.service")
 	m.unit("nvidia-persistenced.service", "static", "active")
 	answer(m, node.File, sink.NCCLPath, node.Known(node.FileState{}, at(sink.NCCLPath)))
 	files(m, node.NCCLUserFiles, "", "/home", "/etc/environment", "")

@@ -88,10 +88,19 @@ func (s *session) limitsFiles(string) node.Value[[]confdir.File] {
 var systemdConfigDirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd", "/lib/systemd"}
 
 func (s *session) systemConfFiles(string) node.Value[[]confdir.File] {
+	return s.systemdFiles("system.conf")
+}
+
+// logindConfFiles stand beside system.conf (logind.conf(5)).
+func (s *session) logindConfFiles(string) node.Value[[]confdir.File] {
+	return s.systemdFiles("logind.conf")
+}
+
+func (s *session) systemdFiles(name string) node.Value[[]confdir.File] {
 	main, dirs := []string{}, []string{}
 	for _, dir := range systemdConfigDirs {
-		main = append(main, dir+"/system.conf")
-		dirs = append(dirs, dir+"/system.conf.d")
+		main = append(main, dir+"/"+name)
+		dirs = append(dirs, dir+"/"+name+".d")
 	}
 	list, err := s.fragments(dirs, ".conf")
 	return fileList(main[0])(append(s.present(main[:len(main)-1]...), list...), err)

@@ -7,39 +7,50 @@ import (
 	"busbar/node"
 )
 
-// Where the fabric manager is, and where Debian and Ubuntu keep which packages are installed (dpkg(1)).
+// Where the fabric manager and IMEX are, and where Debian and Ubuntu keep which packages are installed (dpkg(1)).
 const (
 	fabricManagerProgram = "/usr/bin/nv-fabricmanager"
+	imexProgram          = "/usr/bin/nvidia-imex"
 	dpkgStatus           = "/var/lib/dpkg/status"
 )
 
-// fabricManager looks for the program and its package.
 func (s *session) fabricManager(string) node.Value[node.FabricManagerState] {
-	source := node.Source{Path: fabricManagerProgram}
-	if _, err := s.stat(fabricManagerProgram); absent(err) {
+	return s.packaged(fabricManagerProgram, "the fabric manager", "nvidia-fabricmanager")
+}
+
+func (s *session) imex(string) node.Value[node.FabricManagerState] {
+	return s.packaged(imexProgram, "IMEX", "nvidia-imex")
+}
+
+// packaged looks for a program of NVIDIA's and its package.
+func (s *session) packaged(program, words, name string) node.Value[node.FabricManagerState] {
+	source := node.Source{Path: program}
+	if _, err := s.stat(program); absent(err) {
 		return node.Known(node.FabricManagerState{}, source)
 	} else if err != nil {
-		return unknown[node.FabricManagerState](err, fabricManagerProgram)
+		return unknown[node.FabricManagerState](err, program)
 	}
 	text, err := s.readBytes(dpkgStatus, maxIndex)
 	state := node.FabricManagerState{Installed: true}
-	switch version := debianVersion(text, isFabricManager); {
+	switch version := debianVersion(text, isPackage(name)); {
 	case absent(err):
 		state.Version = node.Unknown[string]("dpkg has no database here, and others are not read", node.Source{Path: dpkgStatus})
 	case err != nil:
 		state.Version = unknown[string](err, dpkgStatus)
 	case version == "":
-		state.Version = node.Unknown[string]("dpkg has installed no package of the fabric manager", node.Source{Path: dpkgStatus})
+		state.Version = node.Unknown[string]("dpkg has installed no package of "+words, node.Source{Path: dpkgStatus})
 	default:
 		state.Version = node.Known(version, node.Source{Path: dpkgStatus})
 	}
 	return node.Known(state, source)
 }
 
-// isFabricManager knows the names of the package: with the driver's branch up to 575, without it from 580 on.
-func isFabricManager(name string) bool {
-	branch, ok := strings.CutPrefix(name, "nvidia-fabricmanager")
-	return ok && (branch == "" || strings.Trim(branch, "-0123456789") == "")
+// isPackage knows the names of a package of NVIDIA's: with the driver's branch up to 575, without it from 580 on.
+func isPackage(name string) func(string) bool {
+	return func(installed string) bool {
+		branch, ok := strings.CutPrefix(installed, name)
+		return ok && (branch == "" || strings.Trim(branch, "-0123456789") == "")
+	}
 }
 
 // debianVersion is the version, without epoch and revision, of the first installed package whose name is asked for; empty

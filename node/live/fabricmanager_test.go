@@ -27,6 +27,10 @@ Maintainer: cudatools <cudatools@nvidia.com>
 Version: 1:530.30.02-0ubuntu0.22.04.1
 Description: Fabric Manager for NVSwitch based systems.
  Version: 9.9 of something else
+
+Package: nvidia-imex-595
+Status: install ok installed
+Version: 595.71.05-0ubuntu0.24.04.1
 `
 
 func TestFabricManager(t *testing.T) {
@@ -45,10 +49,16 @@ func TestFabricManager(t *testing.T) {
 		node.FabricManagerState{Installed: true, Version: value("580.95.05")})
 }
 
+func TestIMEX(t *testing.T) {
+	const program, database = "usr/bin/nvidia-imex", "var/lib/dpkg/status"
+	known(t, ask(t, tree(t, map[string]string{program: "", database: dpkgDatabase}), node.IMEX, ""), node.FabricManagerState{Installed: true, Version: value("595.71.05")})
+	known(t, ask(t, tree(t, map[string]string{database: dpkgDatabase}), node.IMEX, ""), node.FabricManagerState{})
+}
+
 func FuzzDebianVersion(f *testing.F) {
 	f.Add(dpkgDatabase)
 	f.Fuzz(func(t *testing.T, text string) {
-		if version := debianVersion([]byte(text), isFabricManager); !strings.Contains(text, version) || strings.Contains(version, "\n") {
+		if version := debianVersion([]byte(text), isPackage("nvidia-fabricmanager")); !strings.Contains(text, version) || strings.Contains(version, "\n") {
 			t.Errorf("%q of %q", version, text)
 		}
 	})

@@ -20,12 +20,12 @@ var every = []node.Query{
 	node.Sysctl.Query("kernel.numa_balancing"), node.SysctlFiles.Query(""), node.Module.Query("nvidia_peermem"),
 	node.ModulesLoadFiles.Query(""), node.ModprobeFiles.Query(""), node.ModuleSigning.Query(""), node.CommandLine.Query(""),
 	node.Boot.Query(""), node.IOMMU.Query(""), node.File.Query("/etc/nccl.conf"), node.Path.Query("/dev/nvidiactl"),
-	node.Mount.Query("/etc/modprobe.d"), node.NCCLUserFiles.Query(""), node.Unit.Query("slurmd.service"), node.UnitFiles.Query("slurmd.service"),
-	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
+	node.Mount.Query("/etc/modprobe.d"), node.NCCLUserFiles.Query(""), node.NCCLLog.Query("/var/log/nccl.%h.%p"), node.Unit.Query("slurmd.service"), node.UnitFiles.Query("slurmd.service"),
+	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LogindConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
 	node.PCIRegisters.Query("0000:00:00.0"), node.PCILink.Query("0000:00:00.0"),
 	node.Link.Query(rail), node.LinkManagement.Query(rail), node.FlowControl.Query(rail), node.DCB.Query(rail), node.RoCE.Query(rail), node.NVConfig.Query(rail),
-	node.NUMANodes.Query(""), node.CPUs.Query(""), node.KernelConfig.Query("CONFIG_PCI_P2PDMA"),
-	node.NVIDIADriver.Query(""), node.FabricManager.Query(""), node.NVML.Query(""), node.GPUInfo.Query("0000:1b:00.0"), node.NVLinks.Query("0000:1b:00.0"), node.P2P.Query(""),
+	node.NUMANodes.Query(""), node.CPUs.Query(""), node.KernelConfig.Query("CONFIG_PCI_P2PDMA"), node.KernelLog.Query(""),
+	node.NVIDIADriver.Query(""), node.FabricManager.Query(""), node.IMEX.Query(""), node.NVML.Query(""), node.GPUInfo.Query("0000:1b:00.0"), node.NVLinks.Query("0000:1b:00.0"), node.P2P.Query(""),
 	node.GPUFabric.Query("0000:1b:00.0"), node.ConfidentialComputing.Query(""), node.GPUUsers.Query(""), node.P2PMeasurement.Query("512"),
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"busbar/internal/mstconfig"
@@ -47,9 +49,9 @@ func nvConfigWithout(f files, address string) (node.Value[node.NVConfigState], b
 	}
 }
 
-// nvConfig asks the tool, which reads the firmware's registers through the function's configuration space or its memory and
-// sets nothing. It leaves a lock file in /tmp/mstflint_lockfiles. Its -j is not used: it writes a file. No parameter is
-// asked for by name, since one that the NIC lacks would spoil the answer.
+// nvConfig asks the tool, which reads the firmware's registers and sets nothing: through the function's configuration space or its
+// memory, with a lock file in /tmp/mstflint_lockfiles, or where that fails through the kernel's fwctl. Its -j is not used: it writes
+// a file. No parameter is asked for by name, since one that the NIC lacks would spoil the answer.
 func (d drivers) nvConfig(address string) node.Value[node.NVConfigState] {
 	if err := d.awake(address); err != nil {
 		return unknown[node.NVConfigState](err, pciDevices+"/"+address)
@@ -58,14 +60,21 @@ func (d drivers) nvConfig(address string) node.Value[node.NVConfigState] {
 	if file == "" {
 		return node.Unknown[node.NVConfigState]("it takes mstconfig (package mstflint) or mlxconfig (NVIDIA's MFT), and neither is installed", node.Source{Call: nvConfigTools[0]})
 	}
-	source := node.Source{Call: tool + " -d " + address + " -e query"}
-	table, err := query(file, address)
+	device := address
+	table, err := query(file, device)
 	if err != nil {
-		return node.Unknown[node.NVConfigState](tool+": "+err.Error()+d.lockedDown(), source)
+		fwctl, why := d.fwctl(address, file)
+		if fwctl == "" {
+			return node.Unknown[node.NVConfigState](tool+": "+err.Error()+why, nvConfigSource(tool, device))
+		}
+		device = fwctl
+		if table, err = query(file, device); err != nil {
+			return node.Unknown[node.NVConfigState](tool+": "+err.Error(), nvConfigSource(tool, device))
+		}
 	}
 	state := node.NVConfigState{Tool: tool, Parameters: table.Parameters, Missing: table.Missing}
 	if arrays := table.Arrays(); len(arrays) > 0 {
-		elements, err := query(file, address, arrays...)
+		elements, err := query(file, device, arrays...)
 		for _, array := range arrays {
 			if err != nil {
 				name, _ := mstconfig.ArrayName(array)
@@ -77,7 +86,44 @@ func (d drivers) nvConfig(address string) node.Value[node.NVConfigState] {
 			state.Missing = elements.Missing
 		}
 	}
-	return node.Known(state, source)
+	return node.Known(state, nvConfigSource(tool, device))
+}
+
+func nvConfigSource(tool, device string) node.Source {
+	return node.Source{Call: tool + " -d " + device + " -e query"}
+}
+
+// fwctl is the device through which the kernel hands on what a tool asks a function's firmware (drivers/fwctl, Linux 6.15), also while
+// it is locked down. A tool that is given a PCI address does not look for it, and takes its name as a device instead
+// (mtcr_parse_name and fwctrl_driver_open in mstflint's mtcr_ul/mtcr_ul_com.c). Before 4.36 it asked for leave to write for each
+// read (mtcr_ul/fwctrl.c), which taints the kernel and is refused under lockdown, so that an older one is not given it. Without a device that
+// can be used why is what to add to the reason.
+func (d drivers) fwctl(address, tool string) (device, why string) {
+	names, _ := d.names(fwctlClass) // none without the class
+	for _, name := range names {
+		if d.linkBase(fwctlClass+"/"+name+"/device") != address {
+			continue
+		}
+		if !readsThroughFWCtl(tool) {
+			return "", d.lockedDown() + "; mstflint 4.36 and newer could read through /dev/fwctl/" + name
+		}
+		return "/dev/fwctl/" + name, ""
+	}
+	return "", d.lockedDown()
+}
+
+const fwctlClass = "/sys/class/fwctl"
+
+// readsThroughFWCtl reports whether a tool is new enough: it says "mstconfig, mstflint 4.36.0, built on ...", or mft.
+func readsThroughFWCtl(tool string) bool {
+	out, _ := exec.Command(tool, "-v").Output() // no version where it has none
+	m := regexp.MustCompile(`, (?:mstflint|mft) ([0-9]{1,4})\.([0-9]{1,4})`).FindStringSubmatch(string(out))
+	if m == nil {
+		return false
+	}
+	major, _ := strconv.Atoi(m[1]) // digits alone, few enough
+	minor, _ := strconv.Atoi(m[2])
+	return major > 4 || major == 4 && minor >= 36
 }
 
 // program finds the first of some programs, and its file; empty where there is none.

@@ -109,6 +109,36 @@ func TestNVConfigUnknown(t *testing.T) {
 	unknownAs(t, asking(t, nil, dir).nvConfig(rail), "mlxconfig: ")
 }
 
+// Where the PCI function cannot be got at, the kernel's fwctl is asked, by tools that read through it without leave to write.
+func TestNVConfigThroughFWCtl(t *testing.T) {
+	tool := func(version string) string {
+		return `case "$1 $2" in -v*) echo "mstconfig, ` + version + `, built on Apr 01 2026, 00:00:00. Git SHA Hash: N/A";;
+"-d /dev/fwctl/fwctl1") cat "$TESTDATA/connectx5.txt";; *) echo "-E- Failed to open the device"; exit 3;; esac`
+	}
+	more := map[string]string{
+		"sys/class/fwctl/fwctl0/device": "-> ../../../devices/pci0000:15/0000:15:01.0", "sys/class/fwctl/fwctl1/device": "-> ../../../devices/pci0000:15/0000:15:01.0/" + rail,
+		"sys/kernel/security/lockdown": "none [integrity] confidentiality\n",
+	}
+	for _, version := range []string{"mstflint 4.36.0", "mft 4.40.1-5", "mstflint 5.0.0"} {
+		dir, _ := tools(t, map[string]string{"mstconfig": tool(version)})
+		v := asking(t, more, dir).nvConfig(rail)
+		if state, _ := v.Get(); len(state.Parameters) != 3 || v.Source().Call != "mstconfig -d /dev/fwctl/fwctl1 -e query" {
+			t.Errorf("%s: %+v (%s)", version, v, v.Source())
+		}
+	}
+	for _, version := range []string{"mstflint 4.35.0", "mstflint 3.99.1", "odd"} {
+		dir, calls := tools(t, map[string]string{"mstconfig": tool(version)})
+		unknownAs(t, asking(t, more, dir).nvConfig(rail), "the kernel is locked down (integrity), which keeps programs from PCI devices; mstflint 4.36 and newer could read through /dev/fwctl/fwctl1")
+		asked, err := os.ReadFile(calls)
+		must(t, err)
+		if strings.Contains(string(asked), "fwctl") {
+			t.Errorf("%s: the tool was called with %s", version, asked)
+		}
+	}
+	dir, _ := tools(t, map[string]string{"mstconfig": strings.ReplaceAll(tool("mstflint 4.36.0"), "fwctl1\"", "fwctl9\"")})
+	unknownAs(t, asking(t, more, dir).nvConfig(rail), "mstconfig: Failed to open the device (exit status 3)")
+}
+
 // Nobody is asked about what has no such configuration, and a directory tree runs no program.
 func TestNVConfigWithout(t *testing.T) {
 	const other, virtual = "0000:18:00.0", "0000:17:00.1"

@@ -89,7 +89,7 @@ func (Modprobe) Assess(contributions []plan.Contribution, facts node.Facts) plan
 		case word == "options":
 			f := optionFinding(c, module, parameter, foreign, now)
 			theirs, given := option(foreign, module, parameter)
-			if f.Status != plan.Conflict && (!given || theirs.Value != f.Want) {
+			if f.Status != plan.Conflict && (!given && !c.Default || given && theirs.Value != f.Want) {
 				statements = append(statements, optionStatement(module, parameter, c.Value))
 			}
 			f.Want = parameter + "=" + c.Value
@@ -207,6 +207,10 @@ func optionFinding(c plan.Contribution, module, parameter string, foreign, now m
 		f.Found, f.Source = inForce.Text, node.Source{Path: inForce.File, Line: inForce.Line}
 	}
 	if given && inForce.Value == f.Want {
+		return f
+	}
+	if !given && c.Default {
+		f.Found = "the default"
 		return f
 	}
 	theirs, theyGive := option(foreign, module, parameter)

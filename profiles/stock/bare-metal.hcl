@@ -48,6 +48,16 @@ service "nvidia-persistenced" {
   severity = "warn"
 }
 
+# NCCL's proxy threads post and poll each transfer: a core that idles low is felt in all of them. Its
+# shared-memory transport lives in /dev/shm, and huge pages that are off for good make pinned memory
+# slow. Warnings: what runs on the node may want it so.
+check "platform" "host" {
+  severity              = "warn"
+  governor              = "performance"
+  transparent_hugepages = ["madvise", "always"]
+  shm_min               = 1073741824
+}
+
 # A card or riser that sits badly costs half the lanes, and fails nothing. A warning: some slots
 # are wired for less than their port says.
 check "pcie_link" "gpus_and_nics" {

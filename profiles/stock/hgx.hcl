@@ -12,6 +12,24 @@ variable "rails" {
   default = 8
 }
 
+# Gbit/s of each rail, as DGX H100 and most boards have them: eight that are equally slow pass a look
+# at each other. Rails of 200 say so in node.hcl: variables = { rail_rate = 200 }.
+variable "rail_rate" {
+  type    = number
+  default = 400
+}
+
+# GT/s of the slots of GPUs and rails: 32 is PCIe 5.
+variable "pcie_speed" {
+  type    = number
+  default = 32
+}
+
+# The profiles that extend it leave out NICs for storage, which sit beside GPUs too.
+locals {
+  rails = node.rails
+}
+
 # Seven GPUs still run: jobs that ask for eight wait, others lose a rail. One that differs, or is
 # divided, has no part in what the others do.
 check "gpus" "all" {
@@ -29,9 +47,18 @@ check "p2p" "all" {
 # Before a GPU is registered with its NVSwitches CUDA answers 802, "system not yet initialized".
 check "fabric" "all" {}
 
-# These boards have no slot that is wired for less than it says.
+# These boards have no slot that is wired for less than it says, and GPUs and rails have sixteen
+# lanes. Other NICs need only run as fast as they can.
 check "pcie_link" "gpus_and_nics" {
+  devices  = concat(node.gpus[*].address, local.rails[*].address)
+  speed    = var.pcie_speed
+  width    = 16
   severity = "error"
+}
+
+check "pcie_link" "other_nics" {
+  devices  = [for n in node.nics : n.address if !contains(local.rails[*].address, n.address)]
+  severity = "warn"
 }
 
 # With an IOMMU the kernel has every port redirect traffic between peers, in passthrough too: NIC and
@@ -69,3 +96,8 @@ check "device_nodes" "rdma" {
 
 # A rail for each GPU below its PCIe switch: from farther away NCCL copies through host memory.
 check "rails" "all" {}
+
+# Whether GPUs move bytes rightly, and as fast as their NVLinks let expect (busbar verify --probe).
+proof "p2p_bandwidth" "all" {
+  min_ratio = 0.65
+}

@@ -88,7 +88,7 @@ nccl {
 	if exit != plan.ExitOK || len(not) > 0 {
 		t.Errorf("exit code %d: %q", exit, not)
 	}
-	for id, want := range map[string]int{"infiniband.state": 8, "infiniband.lid": 8, "infiniband.subnet_manager": 8, "infiniband.width": 8, "infiniband.rate": 1, "rdma_port.state": 8, "pcie_device.max_read_request": 8, "nccl.setting": 1} {
+	for id, want := range map[string]int{"infiniband.state": 8, "infiniband.lid": 8, "infiniband.subnet_manager": 8, "infiniband.width": 8, "infiniband.rate": 8, "pcie_device.max_read_request": 8, "nccl.setting": 1} {
 		if ok[id] != want {
 			t.Errorf("%d %s are ok, want %d of %v", ok[id], id, want, ok)
 		}
@@ -111,8 +111,21 @@ nccl {
 	}
 	converges(t, p, drifted)
 
-	// A rail that carries the disks is none of the eight.
+	// A rail without a driver is named, and the others are judged.
 	inv := f.Inventory
+	functions, _ := inv.PCI.Get()
+	functions = slices.Clone(functions)
+	functions[slices.IndexFunc(functions, func(p node.PCIFunction) bool { return p.Address == "0000:3c:00.0" })].Driver = ""
+	inv.PCI = node.Known(functions, inv.PCI.Source())
+	devices, _ := inv.RDMA.Get()
+	inv.RDMA = node.Known(slices.DeleteFunc(slices.Clone(devices), func(d node.RDMADevice) bool { return d.PCI == "0000:3c:00.0" }), inv.RDMA.Source())
+	exit, ok, not = judge(f.WithInventory(inv))
+	if exit != plan.ExitDrift || ok["infiniband.state"] != 7 || !slices.Contains(not, "drift infiniband.driver 0000:3c:00.0") {
+		t.Errorf("exit code %d, %d rails, %q", exit, ok["infiniband.state"], not)
+	}
+
+	// A rail that carries the disks is none of the eight.
+	inv = f.Inventory
 	guarded, _ := inv.Protected.Get()
 	inv.Protected = node.Known(append(slices.Clone(guarded), node.ProtectedNetdev{NIC: "0000:1a:00.0", Reason: "carries SCSI disks (SRP)"}), inv.Protected.Source())
 	if exit, ok, _ := judge(f.WithInventory(inv)); exit != plan.ExitDrift || ok["infiniband.state"] != 7 {

@@ -2,5 +2,5 @@
 
 package stock_test
 
-// alike is how many answers of a kind are taken away, one at a time: one port is like another.
+// alike is how many answers of a kind are taken away of a node that the profile is for, one at a time: one port is like another.
 const alike = 8

@@ -31,3 +31,15 @@ check "fabric" "all" {}
 check "gpus" "all" {
   uniform = true
 }
+
+# A guest's PCI tree says nothing of how near GPUs and NICs are: NCCL takes all for alike, and GPUDirect RDMA for impossible.
+# Clouds come with a file for each kind of machine.
+check "platform" "topology" {
+  severity      = "warn"
+  topology_file = true
+}
+
+# Whether GPUs move bytes to each other rightly (busbar verify --probe), be it through host memory.
+proof "p2p_bandwidth" "all" {
+  optional = ["peer_access"]
+}

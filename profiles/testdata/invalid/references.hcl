@@ -7,6 +7,8 @@ locals {
   one  = node.nics[*].rdmaa
   two  = [for n in node.nics : n.rdm if n.link_layr == "InfiniBand"]
   five = [for n in node.nics : upper(n)]
+  seven = [for n in node.nics : n if n.rdma != null && null == n.pci_id]
+  eight = selector.rails[0].netdev == null
   six  = { for n in [for m in node.nics : m if !m.protected] : n.address => n.netdv }
 }
 

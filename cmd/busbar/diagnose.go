@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"busbar/node/paste"
+	"busbar/plan"
+	"busbar/report"
+)
+
+// diagnoseProfile is what pasted text is held to.
+const diagnoseProfile = "diagnose"
+
+func newDiagnose(c *console) *cobra.Command {
+	t := target{root: "/"}
+	profile := diagnoseProfile
+	cmd := &cobra.Command{
+		Use:   "diagnose FILE...",
+		Short: "Say what is wrong in text that somebody pasted",
+		Long: `Say what is wrong in text about a node that somebody pasted: what tools print
+(nvidia-smi, lspci, mlnx_qos ...), files of the node (nccl.conf, /proc/modules,
+GRUB's defaults ...) and logs. Each piece is recognised by its content, also several
+in one text, with prompts, prefixes of loggers, colours or Markdown around them. FILE
+is a file, - for standard input, or a directory, which is read as a tree of the node's
+files. All of them are taken for one node; what none of them says stays unknown.
+
+Where a piece stood on the node is told by its place in a tree (etc/nccl.conf), by
+'cat FILE' before it, or by head's and tail's '==> FILE <=='.
+
+Nothing of this machine is read but the files that are named.
+
+Exit codes: 0 nothing wrong in what was given, or warnings alone; 2 something is
+wrong; 8 nothing could be judged; 1 a file could not be read; 64 usage; 78 invalid
+profile.`,
+		Example: "  busbar diagnose topo.txt nccl.conf\n  nvidia-smi topo -m | busbar diagnose -\n  busbar diagnose sosreport/ --json",
+		Args:    takes(1, anyNumber, "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			code, err := c.diagnoseText(cmd.Context(), &t, profile, args)
+			return ended(code, err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&profile, "profile", profile, "hold the text to `PROFILE`, a name or a file")
+	flags.StringArrayVar(&t.assignments, "var", nil, "set a profile's variable, `NAME=EXPR`")
+	return cmd
+}
+
+// diagnoseText judges what files say.
+func (c *console) diagnoseText(ctx context.Context, t *target, profile string, files []string) (int, error) {
+	var p paste.Paste
+	for _, file := range files {
+		if err := c.paste(&p, file); err != nil {
+			return 0, &exit{plan.ExitError, fmt.Errorf("reading %s: %w", file, err)}
+		}
+	}
+	reader := p.Reader()
+	inv := reader.Inventory(ctx)
+	chosen, err := t.choose(c, []string{profile}, inv, false)
+	if err != nil {
+		return 0, err
+	}
+	planned, err := judge(ctx, c, newPlanner(), chosen.profile, reader, inv)
+	if err != nil {
+		return 0, err
+	}
+	d := report.NewDiagnosis(chosen.view, p.Inputs(), planned.Plan)
+	err = c.result(
+		func(w io.Writer, s report.Style) error { return report.WriteDiagnosis(w, d, s) },
+		func(w io.Writer) error { return report.WriteDiagnosisJSON(w, d) },
+	)
+	return d.ExitCode, err
+}
+
+// The bounds of a tree.
+const (
+	maxTreeFiles = 10_000
+	maxTreeDepth = 24
+)
+
+// paste adds a file, or the files of a tree. A file of a tree that cannot be read is an input of which nothing is known.
+func (c *console) paste(p *paste.Paste, name string) error {
+	info, err := os.Stat(name)
+	if handedOver(name) || err != nil || !info.IsDir() {
+		r, err := c.openInput(name)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return p.Add(name, placed(name), r)
+	}
+	count := 0
+	return filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
+		rest, _ := filepath.Rel(name, file)
+		switch {
+		case err != nil:
+			p.Unreadable(file, err)
+			return nil
+		case entry.IsDir() && strings.Count(rest, "/") >= maxTreeDepth:
+			p.Unreadable(file, fmt.Errorf("busbar goes %d directories deep", maxTreeDepth))
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		case !entry.Type().IsRegular():
+			p.Unreadable(file, errors.New("it is no regular file"))
+			return nil
+		}
+		if count++; count > maxTreeFiles {
+			p.Unreadable(file, fmt.Errorf("busbar reads %d files of a tree", maxTreeFiles))
+			return fs.SkipAll
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			p.Unreadable(file, err)
+			return nil
+		}
+		defer f.Close()
+		if err := p.Add(file, placed("/"+rest), f); err != nil {
+			p.Unreadable(file, err)
+		}
+		return nil
+	})
+}
+
+// roots are the directories at the root of a node in which files stand that text is about.
+var roots = []string{"/etc/", "/proc/", "/sys/", "/boot/", "/run/", "/usr/lib/", "/usr/share/", "/lib/", "/var/log/"}
+
+// placed is where a file stands on its node, as far as its name tells: behind the last of its directories that are at a
+// node's root. It is empty where it tells nothing.
+func placed(name string) string {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return ""
+	}
+	first := -1
+	for _, root := range roots {
+		if i := strings.Index(name, root); i >= 0 && (first < 0 || i < first) {
+			first = i
+		}
+	}
+	if first < 0 {
+		return ""
+	}
+	return name[first:]
+}

@@ -1,0 +1,343 @@
+package paste
+
+import (
+	"path"
+	"strings"
+
+	"busbar/internal/modprobe"
+	"busbar/internal/ncclconf"
+	"busbar/internal/sysctld"
+	"busbar/node"
+)
+
+// Files of a node. Where a file stood is one sign for what it is, that its lines have the form is another.
+
+// modprobeWords begin the lines of modprobe.d(5).
+var modprobeWords = []string{"alias", "blacklist", "install", "options", "remove", "softdep", "weakdep"}
+
+func modprobeLine(line string) bool {
+	words := strings.Fields(line)
+	if len(words) < 2 || !contains(modprobeWords, words[0]) || modprobe.CheckName(strings.Trim(words[1], "*?")) != nil && words[0] != "alias" {
+		return false
+	}
+	switch words[0] {
+	case "blacklist":
+		return len(words) == 2 || words[2][0] == '#'
+	case "options":
+		return len(words) > 2
+	case "softdep":
+		return len(words) > 3 && (words[2] == "pre:" || words[2] == "post:")
+	default:
+		return len(words) > 2
+	}
+}
+
+func comment(line string) bool { return line[0] == '#' || line[0] == ';' }
+
+// continued reports a line that the one above continues.
+func continued(lines []string, i int) bool { return i > 0 && strings.HasSuffix(lines[i-1], "\\") }
+
+var modprobeKind = kind{
+	name: "modprobe.d",
+	scan: func(p piece) match {
+		at := p.in("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d", "/usr/local/lib/modprobe.d") && strings.HasSuffix(p.path, ".conf")
+		m := match{signs: one(at)}
+		said := 0
+		for i, line := range p.lines {
+			switch {
+			case line == "" || comment(line) && command(line) == "":
+				if !at {
+					continue
+				}
+			case continued(p.lines, i):
+			case modprobeLine(line):
+				said++
+			case !at:
+				return m.withSigns(2 * one(said > 0))
+			}
+			m.lines = i + 1
+		}
+		if at && m.lines > 0 {
+			m.signs++
+		}
+		return m.withSigns(2 * one(said > 0))
+	},
+	read: func(d *draft, s section) string {
+		where := s.path
+		if where == "" {
+			where = "/etc/modprobe.d/" + path.Base(s.file)
+		}
+		d.addFile(node.ModprobeFiles, "", where, s.text())
+		return ""
+	},
+}
+
+// withSigns adds signs to a match.
+func (m match) withSigns(n int) match {
+	m.signs += n
+	return m
+}
+
+var modulesLoadKind = kind{
+	name: "modules-load.d",
+	scan: func(p piece) match {
+		if !p.in("/etc/modules-load.d", "/run/modules-load.d", "/usr/lib/modules-load.d", "/usr/local/lib/modules-load.d") && p.path != "/etc/modules" {
+			return match{}
+		}
+		named := 0
+		for _, line := range p.lines {
+			if line != "" && !comment(line) {
+				if modprobe.CheckName(strings.TrimSpace(line)) != nil {
+					return match{}
+				}
+				named++
+			}
+		}
+		return match{len(p.lines), 1 + one(named > 0 || len(p.lines) > 0)}
+	},
+	read: func(d *draft, s section) string {
+		d.addFile(node.ModulesLoadFiles, "", s.path, s.text())
+		return ""
+	},
+}
+
+// sysctlRoots are the first parts of names of kernel parameters.
+var sysctlRoots = []string{"abi", "crypto", "debug", "dev", "fs", "kernel", "net", "sunrpc", "user", "vm"}
+
+func sysctlName(name string) bool {
+	root, rest, ok := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(strings.TrimSpace(name), "-"), "/", "."), ".")
+	if !ok || rest == "" || !contains(sysctlRoots, root) {
+		return false
+	}
+	_, err := sysctld.Normalize(strings.TrimSpace(name))
+	return err == nil
+}
+
+func sysctlLine(line string) bool {
+	name, value, ok := strings.Cut(line, "=")
+	return ok && sysctlName(name) && value != ""
+}
+
+// sysctl prints NAME = VALUE, and sysctl.d(5) has the same; where the text stood or the command tells which.
+var sysctlKind = kind{
+	name: "sysctl",
+	scan: func(p piece) match {
+		at := p.in("/etc/sysctl.d", "/run/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d", "/usr/local/lib/sysctl.d") || p.path == "/etc/sysctl.conf"
+		if !at && !sysctlLine(p.lines[0]) {
+			return match{}
+		}
+		n := while(p.lines, func(line string) bool { return sysctlLine(line) || comment(line) || at })
+		said := 0
+		for _, line := range p.lines[:n] {
+			said += one(line != "" && sysctlLine(line))
+		}
+		return match{n, one(at) + one(p.typed("sysctl")) + 2*one(said > 0) + one(at && n > 0)}
+	},
+	read: func(d *draft, s section) string {
+		if strings.HasPrefix(s.path, "/") && !s.typed("sysctl") {
+			d.addFile(node.SysctlFiles, "", s.path, s.text())
+			return ""
+		}
+		for i, line := range s.lines {
+			if line == "" || comment(line) {
+				continue
+			}
+			name, value, _ := strings.Cut(line, "=")
+			d.sysctl(strings.TrimSpace(name), strings.TrimSpace(value), s.source(i))
+		}
+		return ""
+	},
+}
+
+// sysctl is the running value of a kernel parameter.
+func (d *draft) sysctl(name, value string, source node.Source) {
+	if normal, err := sysctld.Normalize(name); err == nil {
+		say(d, node.Sysctl, normal, node.Known(value, source))
+	}
+}
+
+// ncclLine reports a line that NCCL's file may have, also a mistaken one: a name in capitals that NCCL knows, or that begins with
+// NCCL_, before =.
+func ncclLine(line string) (is, known bool) {
+	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export ")
+	name, _, ok := strings.Cut(line, "=")
+	name = strings.TrimSpace(name)
+	if !ok || name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+		return false, false
+	}
+	_, found := ncclconf.LookupKey(name)
+	return true, found || strings.HasPrefix(name, "NCCL_")
+}
+
+const ncclPath = "/etc/nccl.conf"
+
+var ncclKind = kind{
+	name: "nccl.conf",
+	scan: func(p piece) match {
+		if p.path == ncclPath || path.Base(p.path) == ".nccl.conf" {
+			return match{len(p.lines), 2}
+		}
+		n, known, any := 0, 0, 0
+		for i, line := range p.lines {
+			is, isKnown := ncclLine(strings.TrimLeft(line, "#"))
+			switch {
+			case line == "":
+				continue
+			case is && line[0] != '#':
+				any++
+				known += one(isKnown)
+			case line[0] == '#' && command(line) == "":
+			default:
+				goto done
+			}
+			n = i + 1
+		}
+	done:
+		// One sign is the form of all lines, another that NCCL knows the names.
+		return match{n, one(any > 0) + one(known > 0) + one(any > 0 && known == any)}
+	},
+	read: func(d *draft, s section) string {
+		where := orFirst(s.path, ncclPath)
+		if path.Base(where) == ".nccl.conf" {
+			d.addFile(node.NCCLUserFiles, "", where, s.raw())
+			return ""
+		}
+		say(d, node.File, ncclPath, node.Known(node.FileState{Exists: true, Text: s.raw()}, node.Source{Path: ncclPath}))
+		return ""
+	},
+}
+
+// Limits: limits.conf(5), the table of /proc/PID/limits, and a shell's ulimit -a.
+var (
+	limitsRow = expression(`^\S+[ \t]+(?:soft|hard|-)[ \t]+(?:core|data|fsize|memlock|nofile|rss|stack|cpu|nproc|as|maxlogins|maxsyslogins|priority|locks|sigpending|msgqueue|nice|rtprio)[ \t]+(?:unlimited|infinity|-?\d+)$`)
+	procLimit = expression(`^Max [a-z ]+? {2,}(?:unlimited|\d+) +(?:unlimited|\d+)(?: +[a-z]+)?$`)
+	procHead  = expression(`^Limit +Soft Limit +Hard Limit +Units$`)
+	ofProcess = expression(`^/proc/([A-Za-z][\w.@-]*?)\.limits$`)
+	pidOf     = expression(`(?:pidof|pgrep(?: -\w+)*) ([\w.@-]+)`)
+)
+
+var limitsKind = kind{
+	name: "limits.conf",
+	scan: func(p piece) match {
+		at := p.in("/etc/security/limits.d") || p.path == "/etc/security/limits.conf"
+		n, rows := 0, 0
+		for i, line := range p.lines {
+			switch {
+			case line == "" || comment(line) && command(line) == "":
+				if !at {
+					continue
+				}
+			case limitsRow.MatchString(line):
+				rows++
+			case !at:
+				return match{n, 2 * one(rows > 0)}
+			}
+			n = i + 1
+		}
+		return match{n, one(at)*2 + 2*one(rows > 0)}
+	},
+	read: func(d *draft, s section) string {
+		d.addFile(node.LimitsFiles, "", orFirst(s.path, "/etc/security/limits.conf"), s.text())
+		return ""
+	},
+}
+
+var procLimitsKind = kind{
+	name: "/proc/PID/limits",
+	scan: func(p piece) match {
+		if !procHead.MatchString(p.lines[0]) {
+			return match{}
+		}
+		rows := while(p.lines[1:], procLimit.MatchString)
+		return match{1 + rows, 1 + one(rows > 0)}
+	},
+	read: func(d *draft, s section) string {
+		unit := "process.service"
+		if m := ofProcess.FindStringSubmatch(s.path); m != nil {
+			unit = m[1] + ".service"
+		} else if m := pidOf.FindStringSubmatch(s.command); m != nil {
+			unit = m[1] + ".service"
+		}
+		say(d, node.ProcLimits, unit, node.Known(node.ProcessLimits{Running: true, Text: s.text()}, s.source(-1)))
+		return ""
+	},
+}
+
+// Unit files (systemd.syntax(7)): sections with lines KEY=VALUE.
+var (
+	unitSection = expression(`^\[(Unit|Service|Install|Socket|Timer|Mount|Path|Target)\]$`)
+	unitSetting = expression(`^[A-Z][A-Za-z0-9]{2,40}=`)
+	unitDropIn  = expression(`/([\w:.@\\-]+\.(?:service|socket|timer|mount|target|slice))\.d/[^/]+\.conf$`)
+)
+
+var unitKind = kind{
+	name: "unit file",
+	scan: func(p piece) match {
+		first := 0
+		for first < len(p.lines) && (p.lines[first] == "" || comment(p.lines[first])) {
+			first++
+		}
+		if first == len(p.lines) || !unitSection.MatchString(p.lines[first]) {
+			return match{}
+		}
+		settings, sections := 0, 0
+		n := 0
+		for i, line := range p.lines {
+			switch {
+			case line == "" || comment(line) && command(line) == "":
+				continue
+			case unitSection.MatchString(line):
+				sections++
+			case unitSetting.MatchString(line):
+				settings++
+			case continued(p.lines, i):
+			default:
+				return match{n, 1 + one(settings > 0) + one(sections > 1)}
+			}
+			n = i + 1
+		}
+		return match{n, 1 + one(settings > 0) + one(sections > 1)}
+	},
+	read: func(d *draft, s section) string {
+		name := path.Base(orFirst(s.path, s.file))
+		if m := unitDropIn.FindStringSubmatch(s.path); m != nil {
+			name = m[1]
+		}
+		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".conf") || name == "-" {
+			name = "pasted.service"
+		}
+		d.addFile(node.UnitFiles, name, orFirst(s.path, "/etc/systemd/system/"+name), s.text())
+		if strings.Contains(s.text(), "\nLimitMEMLOCK=") {
+			d.give("unit_limits:"+name, "")
+		}
+		return ""
+	},
+}
+
+// os-release(5).
+var osReleaseKind = kind{
+	name: "os-release",
+	scan: func(p piece) match {
+		is := func(line string) bool {
+			name, _, ok := strings.Cut(line, "=")
+			return ok && contains([]string{"ID", "NAME", "VERSION", "VERSION_ID", "PRETTY_NAME", "ID_LIKE", "VERSION_CODENAME", "PLATFORM_ID", "CPE_NAME", "HOME_URL", "BUG_REPORT_URL", "SUPPORT_URL", "PRIVACY_POLICY_URL", "UBUNTU_CODENAME", "ANSI_COLOR", "LOGO", "VARIANT", "VARIANT_ID", "BUILD_ID", "DOCUMENTATION_URL", "SUPPORT_END", "DEFAULT_HOSTNAME"}, name) ||
+				ok && (strings.HasPrefix(name, "REDHAT_") || strings.HasPrefix(name, "ROCKY_") || strings.HasPrefix(name, "ALMALINUX_"))
+		}
+		if !is(p.lines[0]) {
+			return match{}
+		}
+		n := while(p.lines, is)
+		return match{n, one(n > 1) + one(n > 2) + one(path.Base(p.path) == "os-release")}
+	},
+	read: func(d *draft, s section) string {
+		v := map[string]string{}
+		for _, line := range s.lines {
+			name, value, _ := strings.Cut(line, "=")
+			v[name] = strings.Trim(value, `"'`)
+		}
+		if d.inv.OS.IsZero() && v["ID"] != "" {
+			d.inv.OS = node.Known(node.OS{ID: v["ID"], IDLike: strings.Fields(v["ID_LIKE"]), VersionID: v["VERSION_ID"], PrettyName: v["PRETTY_NAME"]}, s.source(-1))
+		}
+		return ""
+	},
+}

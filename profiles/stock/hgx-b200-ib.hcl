@@ -1,0 +1,8 @@
+# Eight B200 on an HGX board, whose rails (ConnectX-7, ConnectX-8 or BlueField-3) are on InfiniBand.
+# Other ports of such NICs may be on Ethernet, for storage.
+profile {
+  description = "HGX B200, eight GPUs, InfiniBand rails"
+  extends     = ["hgx-b200", "hgx-ib"]
+  match = (contains(node.pci_ids, "10de:2901") && node.nvswitch && !node.virtual
+  && anytrue([for n in node.nics : n.link_layer == "InfiniBand" if n.near_gpu && contains(["15b3:1021", "15b3:1023", "15b3:a2dc"], n.pci_id)]))
+}
