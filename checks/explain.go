@@ -310,6 +310,7 @@ func (KernelLog) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "kernel_log.option_unknown", Title: "the kernel ignored an argument", Why: "What somebody meant to set is not set.", Fix: "Take it off the command line.", Sources: []string{"Linux Documentation/admin-guide/kernel-parameters.txt"}},
 		plan.Explanation{ID: "kernel_log.no_x2apic", Title: "x2APIC is off, because interrupts cannot be remapped", Why: "Processors whose APIC id is above 254 do not start.", Fix: "Take amd_iommu=off or intremap=off off the command line; iommu=pt leaves remapping on.", Risk: "It needs a reboot."},
 		plan.Explanation{ID: "kernel_log.ordering_cycle", Title: "systemd did not start a unit because units wait for each other in a circle", Why: "Which one it leaves out is chance, and may be the network or the fabric manager.", Fix: "systemd-analyze verify shows the circle.", Sources: []string{"systemd.unit(5)"}},
+		plan.Explanation{ID: "kernel_log.segfault", Title: "a program crashed in a library on the way to GPUs and NICs", Why: "Its job ended; the node goes on.", Fix: "NCCL_DEBUG=WARN says what came before, coredumpctl info where it was.", Sources: []string{"Linux arch/x86/mm/fault.c"}},
 	)
 }
 

@@ -236,6 +236,9 @@ func (c kernelLog) judge(e kernlog.Event, log node.KernelLogState, facts node.Fa
 	case kernlog.OrderingCycle:
 		f.Target, f.Summary = e.Name, fmt.Sprintf("systemd did not start %s: units wait for each other in a circle", e.Name)
 		f.Fix = "systemd-analyze verify " + e.Name + " shows the circle; drop the After= or Before= of the unit that came last"
+	case kernlog.Segfault:
+		f.Target, f.Severity, f.Summary, f.Why = e.Name, plan.Info, "a program crashed in "+e.Name, "its job ended; the node goes on"
+		f.Fix = "NCCL_DEBUG=WARN says what came before, the core dump where it was (coredumpctl info)"
 	default: // what is no fault
 		return f, false
 	}

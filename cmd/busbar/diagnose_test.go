@@ -46,8 +46,6 @@ func diagnosis(t *testing.T, args ...string) diagnosed {
 
 // unreadCases are inputs whose kind is known and not read yet, with the reason. A line that has become false fails the test.
 var unreadCases = map[string]string{
-	"dmesg-peermem-symbol-version.txt": "kernel log", "dmesg-peermem-unknown-symbol.txt": "kernel log", "dmesg-amdvi-unknown-on.txt": "kernel log", "dmesg-unsigned-module.txt": "kernel log",
-	"dmesg-nvreg-unknown.txt": "kernel log", "dmesg-nvfs-no-symbol-version.txt": "kernel log", "dmesg-ordering-cycle.txt": "kernel log",
 	"mlnx-qos-missing-tool.txt": "a program that is not there", // for good: it says nothing
 }
 
@@ -192,7 +190,8 @@ func TestDiagnoseCaptures(t *testing.T) {
 		"h200x2/nvidia-smi.txt": report.Fine, "h200x2/nvidia-smi-q.txt": report.Fine, "h200x2/nvlink-s.txt": report.Fine, "h200x2/topo-m.txt": report.Fine, "h200x2/topo-p2p-n.txt": report.Fine,
 		"h200x2/proc-modules.txt": report.Fine, "h200x2/nccl-p2p.log": report.Fine, "h200x2/nccl-shm.log": report.Fail, // P2P was turned off
 		"public/gpud/lspci": report.Fine, "public/gpud/fabric-manager": report.Fine, "public/gpud/infiniband-class/sys-class-infiniband-h100.0": report.Fine,
-		"public/nccl-xml": report.Fine,
+		"public/nccl-xml": report.Fine, "public/gpud/kmsg/kmsg.1.log": report.Fine, "public/gpud/kmsg/kmsg.2.peermem.log": report.Fine,
+		"public/gpud/kmsg/dmesg-with-xid-119.log": report.Fail, "public/gpud/kmsg/nccl-segfault.dmesg.iso.log": report.Fine, // a GPU that hung; a note alone
 	} {
 		if d := diagnosis(t, filepath.Join(captures, input)); d.Verdict != want {
 			t.Errorf("%s is %s, want %s: %v", input, d.Verdict, want, complaintsOf(d))

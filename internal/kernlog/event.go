@@ -54,6 +54,8 @@ const (
 	NoX2APIC Kind = "no-x2apic"
 	// OrderingCycle: systemd did not start a unit, Name, because units wait for each other in a circle.
 	OrderingCycle Kind = "ordering-cycle"
+	// Segfault: a program crashed in a library on the way to GPUs and NICs, Name (show_signal_msg of arch/x86/mm/fault.c).
+	Segfault Kind = "segfault"
 )
 
 // Event is what one or more like lines tell.
@@ -192,6 +194,7 @@ var patterns = []pattern{
 		e.Name = m[1] + m[2]
 		return true
 	}},
+	{Segfault, "segfault at ", regexp.MustCompile(`\[\d+\]: segfault at [0-9a-f]+ .* in (lib(?:nccl|cuda|nvidia|ibverbs|mlx|rdmacm)[\w.+-]*)\[`), named},
 }
 
 var (
@@ -290,6 +293,12 @@ func whole(records []Record) []Record {
 		}
 	}
 	return lines
+}
+
+// Tells reports whether a line, with or without what stands before its message, tells of an event.
+func Tells(line string) bool {
+	_, ok := recognize(line)
+	return ok
 }
 
 // recognize is the event that a line tells of.

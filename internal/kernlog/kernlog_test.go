@@ -158,6 +158,11 @@ func TestCollect(t *testing.T) {
 		{"PCI: Can't parse ACS command line parameter", []Event{event(OptionUnknown, "", 0, "pci=config_acs or pci=disable_acs_redir")}},
 		{"x2apic: IRQ remapping doesn't support X2APIC mode\nsmpboot: CPU 112 has invalid APIC ID 100. Aborting bringup\nsmpboot: CPU 113 has invalid APIC ID 102. Aborting bringup", []Event{event(NoX2APIC, "", 0, ""), {Kind: NoX2APIC, Name: "cpu", Count: 2}}},
 		{"systemd[1]: sysinit.target: Found ordering cycle on systemd-resolved.service/start\nsystemd[1]: sysinit.target: Job systemd-resolved.service/start deleted to break ordering cycle starting with sysinit.target/start", []Event{event(OrderingCycle, "", 0, "systemd-resolved.service")}},
+		{
+			"pt_main_thread[2536443]: segfault at 7f797fe00000 ip 00007f7c7ac69996 sp 00007f7c12fd7c30 error 4 in libnccl.so.2[7f7c7ac00000+d3d3000]",
+			[]Event{event(Segfault, "", 0, "libnccl.so.2")},
+		},
+		{"bash[12]: segfault at 0 ip 0000000000400996 sp 00007ffc12fd7c30 error 4 in libc.so.6[7f7c7ac00000+d3d3000]", nil},
 		{"systemd[1]: Breaking ordering cycle by deleting job a.service/start", []Event{event(OrderingCycle, "", 0, "a.service")}},
 	} {
 		got, dropped := Collect(ParseText(c.text))

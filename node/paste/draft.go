@@ -28,6 +28,8 @@ type draft struct {
 	boot bootDraft
 	// ncclLogs are by the names of their texts.
 	ncclLogs map[string]*jobLog
+	// kernelLogs are in the order in which they were given.
+	kernelLogs []kernelLog
 	// sourced are files that others read in.
 	sourced []node.Reference
 	// wholeBus: all PCI functions of the node were listed.
@@ -233,6 +235,9 @@ func (d *draft) facts() node.Facts {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.ncclLogs)) {
 		add(d.ncclLogs[name].answer())
+	}
+	if len(d.kernelLogs) > 0 {
+		add(kernelLogAnswer(d.kernelLogs))
 	}
 	given := maps.Clone(d.given)
 	if given == nil {

@@ -169,28 +169,6 @@ var lscpuKind = kind{
 	},
 }
 
-// Kinds that busbar knows and whose readers stand elsewhere.
-var (
-	klogLine  = expression(`^(?:<\d{1,3}>)?(?:\[ *\d+\.\d{6}\] )?(?:systemd\[\d+\]: \S+: (?:Found (?:ordering cycle|dependency)|Job \S+ deleted)|NVRM: |AMD-Vi: |DMAR: |iommu: Default domain|nvidia[\w-]*: |nv_peer_mem: |nvidia_fs: |Loading of (?:un)?signed module|Lockdown: |mlx5_core |pcieport |PCI: |usb |kernel: |Linux version |Command line: )`)
-	klogStamp = expression(`^(?:<\d{1,3}>)?\[ *\d{1,9}\.\d{6}\] |^\d{1,3},\d+,\d+,[-c];`)
-)
-
-var kernelLogKind = kind{
-	name: "kernel log",
-	scan: func(p piece) match {
-		if !klogLine.MatchString(p.lines[0]) && !klogStamp.MatchString(p.lines[0]) {
-			return match{}
-		}
-		said := 0
-		n := while(p.lines, func(line string) bool {
-			said += one(klogLine.MatchString(line))
-			return klogLine.MatchString(line) || klogStamp.MatchString(line)
-		})
-		return match{n, 1 + one(said > 0 || n > 2)}
-	},
-	unread: "busbar does not read the kernel's log yet",
-}
-
 // all_reduce_perf of NCCL's tests.
 var (
 	perfHead = expression(`^# nThread \d+ nGpus \d+ minBytes \d+`)

@@ -314,6 +314,7 @@ func TestOneSign(t *testing.T) {
 	for _, line := range []string{
 		"GPU0", "mlx5_0", "NCCL_DEBUG", "NCCL WARN", "iommu=pt", "quiet", "blacklist", "[Unit]", "NVSMI LOG", "Priority trust state:", "GRUB_", "PIX NODE SYS",
 		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
+		"usb 1-1: new device", "[   12.345678] hello", "[Sun Feb 23 16:24:18 2025] hello", "6,3964,206764307,-;hello", "nvidia: hello",
 	} {
 		_, inputs := pasted(t, [2]string{"x", line + "\n"})
 		if len(inputs) != 1 || inputs[0].Kind != "" {

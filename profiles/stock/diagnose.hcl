@@ -135,6 +135,10 @@ check "device_nodes" "rdma" {
   when  = contains(local.given, "path:/dev/infiniband")
 }
 
+check "kernel_log" "all" {
+  when = contains(local.given, "kernel_log")
+}
+
 sysctl "kernel.numa_balancing" {
   value = 0
   apply = "running"
