@@ -1,7 +1,10 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +101,9 @@ func (Fabric) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			a.Findings = append(a.Findings, f)
 		}
 	}
+	if c.Cluster {
+		a.Findings = append(a.Findings, parted(gpus, facts)...)
+	}
 	a.Findings = append(a.Findings, fabricManager(facts, early))
 	if hasFifthNVSwitch(facts.Inventory) {
 		a.Findings = append(a.Findings, reaches(facts), routes(facts))
@@ -113,6 +119,35 @@ func inCluster(s node.GPUFabricState) bool {
 	return s.Clique != 0 && s.ClusterUUID != "" && s.ClusterUUID != node.NoCluster
 }
 
+// parted judges GPUs of one node that are in another clique than most: partitions of a rack are made of whole nodes.
+func parted(gpus []node.GPU, facts node.Facts) []plan.Finding {
+	cliques := map[string][]node.GPU{}
+	for _, g := range gpus {
+		if s, ok := node.GPUFabric.Get(facts, g.Address).Get(); ok && inCluster(s) {
+			clique := fmt.Sprintf("clique %d of cluster %s", s.Clique, s.ClusterUUID)
+			cliques[clique] = append(cliques[clique], g)
+		}
+	}
+	if len(cliques) < 2 {
+		return nil
+	}
+	names := slices.SortedFunc(maps.Keys(cliques), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(cliques[b]), len(cliques[a])), cmp.Compare(a, b))
+	})
+	var findings []plan.Finding
+	for _, other := range names[1:] {
+		for _, g := range cliques[other] {
+			findings = append(findings, plan.Finding{
+				ID: "fabric.clique", Target: g.Address, Status: plan.Drift, Want: names[0], Found: other, Source: node.GPUFabric.Get(facts, g.Address).Source(),
+				Summary: fmt.Sprintf("%s is in another clique than most GPUs of the node", name(g)),
+				Why:     "GPUs of different cliques do not reach each other over NVLink",
+				Fix:     "look at the partitions of the rack's fabric: all GPUs of a node belong into one",
+			})
+		}
+	}
+	return findings
+}
+
 // registers reports whether the GPU's model may register with a fabric, which those of NVLink 4 and later do where
 // NVSwitches connect them; a model that is not in the table may.
 func registers(g node.GPU) bool {
@@ -123,7 +158,10 @@ func registers(g node.GPU) bool {
 // registered judges a GPU's state and status.
 func (c fabricConfig) registered(g node.GPU, state node.GPUFabricState, early bool, up time.Duration) plan.Finding {
 	f := plan.Finding{ID: fabricID, Target: g.Address, Status: plan.OK, Want: "completed, success", Found: state.State, Running: state.State}
-	const manager = "look whether the fabric manager runs and what its log says (/var/log/fabricmanager.log)"
+	manager := "look whether the fabric manager runs and what its log says (/var/log/fabricmanager.log)"
+	if m, _ := g.Model(); m.Peers == node.NVLinkRack {
+		manager = "look at the fabric manager of the rack's switch trays (NMX-C), and whether a partition of the fabric has this GPU"
+	}
 	switch {
 	case state.State != node.FabricCompleted && state.State != node.FabricNotSupported && early:
 		f.Status = plan.Undetermined

@@ -224,6 +224,11 @@ func failures() []failure {
 			want: []verdict{{plan.Drift, "fabric.state", tray, []string{"is in no clique of a cluster"}}, {plan.Drift, "fabric.imex", "nvidia-imex.service", []string{"IMEX is inactive"}}},
 		},
 		{
+			name: "F17 one GPU of a tray is in another partition", reported: "nccl#2186", recording: "gb200-tray",
+			fault: fabricOf(tray, func(s *node.GPUFabricState) { s.Clique = 1 }),
+			want:  []verdict{{plan.Drift, "fabric.clique", tray, []string{"is in another clique than most GPUs of the node"}}},
+		},
+		{
 			name: "F17 completed, without resources", reported: "azhpc-images#506", recording: "gb200-tray",
 			fault: fabricOf(tray, func(s *node.GPUFabricState) { s.Status, s.Clique = "Insufficient Resources", 0 }),
 			want:  []verdict{{plan.Drift, "fabric.state", tray, []string{"could not be registered with its fabric: Insufficient Resources"}}},

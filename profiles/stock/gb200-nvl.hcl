@@ -21,6 +21,17 @@ variable "imex" {
   default = true
 }
 
+# A rail for each GPU, and Gbit/s of each. A tray of other NICs says so in node.hcl: variables = { rails = 8, rail_rate = 800 }.
+variable "rails" {
+  type    = number
+  default = 4
+}
+
+variable "rail_rate" {
+  type    = number
+  default = 400
+}
+
 # Three GPUs still run, and a rack of 72 has 71.
 check "gpus" "all" {
   count   = 4
@@ -43,6 +54,13 @@ check "p2p" "all" {
 # this has to be said.
 check "nvlink" "all" {
   links = var.rack ? 18 : null
+}
+
+# One that is not enabled is gone after the next boot.
+service "nvidia-imex" {
+  enabled = true
+  active  = true
+  when    = var.rack && var.imex
 }
 
 # NVML says "completed" of GPUs that have no part in the rack too: clique 0 of no cluster. Without IMEX
@@ -72,7 +90,9 @@ check "device_nodes" "rdma" {
 # A rail for each GPU, ConnectX-7 or ConnectX-8; BlueField-3 is for storage and everything else. A port
 # that is down, or slower than the others, slows all of them.
 check "rdma_port" "rails" {
-  nics = [for n in node.nics : n if contains(["15b3:1021", "15b3:1023"], n.pci_id)]
+  nics  = [for n in node.nics : n if contains(["15b3:1021", "15b3:1023"], n.pci_id)]
+  count = var.rails
+  rate  = var.rail_rate
 }
 
 # Whether GPUs move bytes rightly, and as fast as their NVLinks let expect (busbar verify --probe).
