@@ -112,7 +112,8 @@ func TestBadRecordings(t *testing.T) {
 			o.want(t, c.code, append(c.said, file)...)
 		})
 	}
-	execute(t, here(t, "plan", "--node", dir, "baseline")).want(t, plan.ExitError, dir, "directory")
+	execute(t, here(t, "plan", "--node", dir, "baseline")).want(t, plan.ExitError, filepath.Join(dir, "cut-off.json"), "10 recordings", "8 could not be read")
+	execute(t, here(t, "plan", "--node", t.TempDir(), "baseline")).want(t, plan.ExitError, "no recording")
 	execute(t, here(t, "plan", "--node", filepath.Join(dir, "absent"), "baseline")).want(t, plan.ExitError, "reading the recording "+filepath.Join(dir, "absent"))
 	execute(t, here(t, "plan", "--node", "example:absent", "baseline")).want(t, plan.ExitError, "absent", "hgx-h100")
 	// A pipe is a file too.

@@ -42,8 +42,6 @@ type Machine struct {
 	mu      sync.Mutex
 	lastID  int
 	waiting map[int]chan wire.Message
-	boot    string        // boot_id of the last hello
-	greeted chan struct{} // closed and replaced at each hello
 }
 
 // boot starts a machine and waits until it has booted.
@@ -86,7 +84,7 @@ func logged(dir string) console {
 
 // start starts QEMU.
 func start(ctx context.Context, dir string, model Model, c console, args ...string) (*Machine, error) {
-	m := &Machine{Model: model, Dir: dir, ended: make(chan struct{}), waiting: map[int]chan wire.Message{}, greeted: make(chan struct{})}
+	m := &Machine{Model: model, Dir: dir, ended: make(chan struct{}), waiting: map[int]chan wire.Message{}}
 	// The path of a socket must be short.
 	sockets, err := os.MkdirTemp("", "lab")
 	if err != nil {
@@ -159,13 +157,10 @@ func (m *Machine) listen() {
 		m.mu.Lock()
 		switch message.Kind {
 		case wire.Hello:
-			m.boot = message.Boot
 			for id, reply := range m.waiting {
 				reply <- wire.Message{Code: -1, Error: "the guest was booted meanwhile"}
 				delete(m.waiting, id)
 			}
-			close(m.greeted)
-			m.greeted = make(chan struct{})
 		case wire.Reply:
 			if reply, ok := m.waiting[message.ID]; ok {
 				reply <- message
@@ -207,26 +202,20 @@ func (m *Machine) ask(ctx context.Context, r wire.Request, text []byte) wire.Mes
 	}
 }
 
-// bootID is the boot of which the agent spoke last.
-func (m *Machine) bootID() (id string, next <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.boot, m.greeted
-}
-
-// waitBooted waits until the guest has booted and has no more to start.
+// waitBooted waits until the guest has booted and has no more to start. An agent's hello can be lost that comes while
+// the port is being opened; what it is asked before waits in the port.
 func (m *Machine) waitBooted(ctx context.Context) error {
 	for {
-		id, next := m.bootID()
-		if id != "" {
+		r := m.Run(ctx, "true")
+		if r.Code == 0 {
 			return m.waitRunning(ctx)
 		}
 		select {
-		case <-next:
 		case <-m.ended:
 			return errors.New("the machine ended before it had booted")
 		case <-ctx.Done():
 			return fmt.Errorf("the guest has not booted: %w", ctx.Err())
+		case <-time.After(100 * time.Millisecond): // its hello took the question for one of an earlier boot
 		}
 	}
 }

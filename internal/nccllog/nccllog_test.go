@@ -451,7 +451,7 @@ func TestSingleNode(t *testing.T) {
 	}
 }
 
-// One job in three ways is told apart: the two of captures, and the one of testdata that was written.
+// One job in three ways is told apart, also where NCCL counts one host as two nodes.
 func TestThreeWays(t *testing.T) {
 	text, err := os.ReadFile("testdata/socket-2.28.9.log")
 	if err != nil {

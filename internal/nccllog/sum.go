@@ -6,11 +6,13 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Log is what was read so far.
 func (p *Parser) Log() Log {
+	p.islands()
 	l := p.log
 	l.Versions = slices.Sorted(maps.Keys(p.versions))
 	l.Variables, l.Networks, l.Devices = slices.Clone(l.Variables), slices.Clone(l.Networks), slices.Clone(l.Devices)
@@ -93,6 +95,23 @@ func (p *Parser) sum(l *Log) {
 	if over := len(l.Pairs) - maxListed; over > 0 {
 		l.Pairs = l.Pairs[:maxListed]
 		l.PairsLeftOut += over
+	}
+}
+
+// islands forgets how many nodes NCCL counted where that is no count of hosts: a node is to NCCL what reaches each other without
+// a network (initTransportsRank in src/init.cc, over a topology that ncclTopoTrimSystem has trimmed), and with shared memory off one
+// host can be several.
+func (p *Parser) islands() {
+	for v := range p.variables {
+		if off, _ := strconv.Atoi(v.Value); v.Name != "NCCL_SHM_DISABLE" || off == 0 {
+			continue
+		}
+		for _, c := range p.comms {
+			if c.nodes > 1 {
+				c.nodes = 0
+				clear(c.local)
+			}
+		}
 	}
 }
 

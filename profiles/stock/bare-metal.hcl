@@ -64,8 +64,9 @@ check "pcie_link" "gpus_and_nics" {
   severity = "warn"
 }
 
-# Links that are down take nothing but bandwidth. Models that busbar does not know are not judged.
-check "nvlink" "all" {}
+check "nvlink" "all" {
+  severity = "error"
+}
 
 # Where the driver refuses, NCCL copies through host memory. A warning: some chipsets and GPUs cannot,
 # which is no fault.

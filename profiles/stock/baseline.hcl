@@ -10,6 +10,15 @@ check "gpus" "all" {} # a GPU that is off the PCI bus fails no command, there is
 # version: each ends CUDA, and says so only to who starts a job.
 check "driver" "all" {}
 
+# Links that are down take nothing but bandwidth. Models that busbar does not know are not judged.
+check "nvlink" "all" {
+  severity = "warn"
+}
+
+# Before a GPU is registered with its NVSwitches CUDA answers 802, "system not yet initialized". GPUs without
+# NVSwitches have no fabric, which is ok.
+check "fabric" "all" {}
+
 # The driver's control node: without it nothing can talk to a GPU.
 check "device_nodes" "driver" {
   paths = ["/dev/nvidiactl"]

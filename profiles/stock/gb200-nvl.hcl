@@ -39,6 +39,12 @@ check "p2p" "all" {
   severity = "error"
 }
 
+# Eighteen links to the rack's NVSwitches. A GPU of such a model may stand alone and have none, so that
+# this has to be said.
+check "nvlink" "all" {
+  links = var.rack ? 18 : null
+}
+
 # NVML says "completed" of GPUs that have no part in the rack too: clique 0 of no cluster. Without IMEX
 # those of other trays are out of reach, and NCCL takes the network without a word.
 check "fabric" "all" {

@@ -71,7 +71,6 @@ func TestConvergence(t *testing.T) {
 		p := load(t, name)
 		for _, recording := range example.Names() {
 			t.Run(name+"/"+recording, func(t *testing.T) {
-				t.Parallel()
 				f := recorded(t, recording)
 				c := converges(t, p, f)
 				most := 1

@@ -24,9 +24,7 @@ func loader() *profiles.Loader {
 	return &profiles.Loader{Types: types(), Dirs: []profiles.Dir{profiles.Stock()}}
 }
 
-var planner = sync.OnceValue(func() *plan.Planner {
-	return plan.NewPlanner(types(), sink.All())
-})
+var planner = sync.OnceValue(func() *plan.Planner { return plan.NewPlanner(types(), sink.All()) })
 
 // loaded are the stock profiles that load has loaded, by name.
 var loaded sync.Map

@@ -15,17 +15,9 @@ service "nvidia-fabricmanager" {
   when    = node.nvswitch
 }
 
-# A host that passes GPUs through without their NVSwitches' partition leaves them PCIe, or nothing.
-check "nvlink" "all" {
-  severity = "warn"
-}
-
 check "p2p" "all" {
   severity = "warn"
 }
-
-# Before a GPU is registered with its NVSwitches CUDA answers 802, "system not yet initialized".
-check "fabric" "all" {}
 
 # GPUs of two kinds in one machine, or one that is divided, are seldom meant.
 check "gpus" "all" {
