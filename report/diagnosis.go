@@ -52,9 +52,9 @@ type Diagnosis struct {
 	ExitCode int            `json:"exit_code"`
 }
 
-// NewDiagnosis is what a plan over pasted text says.
-func NewDiagnosis(profile Profile, inputs []paste.Input, p plan.Plan) Diagnosis {
-	d := Diagnosis{FormatVersion: FormatVersion, Command: "diagnose", Profile: profile, Inputs: append([]paste.Input{}, inputs...), Findings: sorted(p.Findings, compareFindings)}
+// NewDiagnosis is what findings over pasted text come to.
+func NewDiagnosis(profile Profile, inputs []paste.Input, findings []plan.Finding) Diagnosis {
+	d := Diagnosis{FormatVersion: FormatVersion, Command: "diagnose", Profile: profile, Inputs: append([]paste.Input{}, inputs...), Findings: sorted(findings, compareFindings)}
 	d.Verdict = verdictOf(d.Inputs, d.Findings)
 	d.ExitCode = d.Verdict.ExitCode()
 	return d

@@ -12,8 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"busbar/node"
 	"busbar/node/paste"
 	"busbar/plan"
+	"busbar/proofs"
 	"busbar/report"
 )
 
@@ -72,7 +74,14 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	if err != nil {
 		return 0, err
 	}
-	d := report.NewDiagnosis(chosen.view, p.Inputs(), planned.Plan)
+	findings := planned.Plan.Findings
+	for _, run := range p.Collectives() {
+		for _, f := range proofs.JudgeCollectives(run.Result, proofs.WantedCollectives{Address: ncclTestsAddress}) {
+			f.Source = node.Source{Path: run.File}
+			findings = append(findings, f)
+		}
+	}
+	d := report.NewDiagnosis(chosen.view, p.Inputs(), findings)
 	err = c.result(
 		func(w io.Writer, s report.Style) error { return report.WriteDiagnosis(w, d, s) },
 		func(w io.Writer) error { return report.WriteDiagnosisJSON(w, d) },

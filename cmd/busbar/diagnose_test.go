@@ -236,6 +236,7 @@ func TestDiagnose(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
+		{"values of nccl-tests are wrong", strings.Replace(readFile(t, filepath.Join("..", "..", "internal", "nccltests", "testdata", "all_reduce-2.17-a100.txt")), "Out of bounds values : 0 OK", "Out of bounds values : 7 FAILED", 1), []string{"-"}, plan.ExitDrift, "all_reduce_perf: values are wrong: 7", ""},
 		{"standard input", lists, []string{"-"}, plan.ExitOK, "nvidia-smi -L", ""},
 		{"nothing named", "", nil, plan.ExitUsage, "", "which FILE? None was named"},
 		{"no such file", "", []string{"/does/not/exist"}, plan.ExitError, "", "reading /does/not/exist"},

@@ -30,6 +30,8 @@ type draft struct {
 	ncclLogs map[string]*jobLog
 	// kernelLogs are in the order in which they were given.
 	kernelLogs []kernelLog
+	// collectives are by their texts, in the order in which those were given.
+	collectives []collectives
 	// sourced are files that others read in.
 	sourced []node.Reference
 	// wholeBus: all PCI functions of the node were listed.

@@ -169,28 +169,6 @@ var lscpuKind = kind{
 	},
 }
 
-// all_reduce_perf of NCCL's tests.
-var (
-	perfHead = expression(`^# nThread \d+ nGpus \d+ minBytes \d+`)
-	perfRow  = expression(`^ +\d+ +\d+ +\w+ +\w+ +-?\d+ +[\d.]+ +[\d.]+ +[\d.]+ +\S+`)
-)
-
-var ncclTestsKind = kind{
-	name: "NCCL tests",
-	scan: func(p piece) match {
-		if !perfHead.MatchString(p.lines[0]) && !perfRow.MatchString(p.lines[0]) {
-			return match{}
-		}
-		rows := 0
-		n := while(p.lines, func(line string) bool {
-			rows += one(perfRow.MatchString(line))
-			return line[0] == '#' || perfRow.MatchString(line)
-		})
-		return match{n, one(perfHead.MatchString(p.lines[0])) + one(rows > 0) + one(rows > 2)}
-	},
-	unread: "busbar does not read all_reduce_perf yet",
-}
-
 // /proc/mounts: DEVICE POINT TYPE OPTIONS 0 0.
 var mountRow = expression(`^\S+ /\S* [a-z0-9_.]+ (?:rw|ro)(?:,\S*)? \d \d$`)
 

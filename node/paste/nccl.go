@@ -33,7 +33,7 @@ var ncclLogKind = kind{
 				phrases += one(phrases < 2 && ncclPhrase.MatchString(line))
 				n = i + 1
 				continue
-			case i-n < maxAside && command(line) == "" && !fence(line) && heading(line) == "":
+			case i-n < maxAside && command(line) == "" && !fence(line) && heading(line) == "" && !perfLine(bare(line)):
 				continue
 			}
 			break
