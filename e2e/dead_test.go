@@ -77,7 +77,7 @@ func TestDeadRail(t *testing.T) {
 	}{
 		{
 			"no driver", "echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/unbind", "echo ADDRESS > /sys/bus/pci/drivers/mlx5_core/bind", true,
-			2, "unknown", "selector.unknown", "selector rails: the NIC has no network device: no driver is bound to it",
+			2, "drift", "rdma_port.driver", "NIC " + dead.address + " is not in use: no driver is bound to it",
 		},
 		{"no link", "echo 0 > /sys/class/net/NETDEV/carrier", "echo 1 > /sys/class/net/NETDEV/carrier", false, 2, "drift", "rdma_port.state", dead.address},
 		{"no answer", "echo ADDRESS > DEAD", "echo > DEAD", false, 8, "unknown", "pcie_device.function", dead.address},
