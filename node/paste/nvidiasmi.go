@@ -19,6 +19,9 @@ var migLine = expression(`^\s+MIG .*Device\s+\d+: \(UUID: MIG-`)
 // linkLine is Link N: 26.562 GB/s or <inactive>.
 var linkLine = expression(`^\s+Link (\d{1,2}): (?:(\d{1,4}(?:\.\d{1,6})?) GB/s|<inactive>)$`)
 
+// noLinkLine is what nvlink -s prints instead of links of a GPU of which none is active.
+var noLinkLine = expression(`(?i)^\s*(?:NVML:\s+)?Unable to retrieve NVLink information as all links are inactive\.?$`)
+
 // gpuOfLine makes a device of GPU N: PRODUCT (UUID).
 func (d *draft) gpuOfLine(m []string, source node.Source) *device {
 	x := d.same("gpu", gpuIndex+strings.TrimLeft(m[1][:len(m[1])-1], "0")+m[1][len(m[1])-1:], gpuUUID+m[3])
@@ -58,10 +61,12 @@ var smiListKind = kind{
 var nvlinkKind = kind{
 	name: "nvidia-smi nvlink -s",
 	scan: func(p piece) match {
-		if !strings.HasPrefix(p.lines[0], "GPU ") || len(p.lines) < 2 || !gpuLine.MatchString(p.lines[0]) || !linkLine.MatchString(p.lines[1]) {
+		if !strings.HasPrefix(p.lines[0], "GPU ") || len(p.lines) < 2 || !gpuLine.MatchString(p.lines[0]) || !linkLine.MatchString(p.lines[1]) && !noLinkLine.MatchString(p.lines[1]) {
 			return match{}
 		}
-		return match{while(p.lines, func(line string) bool { return gpuLine.MatchString(line) || linkLine.MatchString(line) }), 3}
+		return match{while(p.lines, func(line string) bool {
+			return gpuLine.MatchString(line) || linkLine.MatchString(line) || noLinkLine.MatchString(line)
+		}), 3}
 	},
 	read: func(d *draft, s section) string {
 		var x *device
@@ -78,6 +83,9 @@ var nvlinkKind = kind{
 				x, state = d.gpuOfLine(m, source), node.NVLinkState{}
 				x.links = node.Unknown[node.NVLinkState]("no link is listed", source)
 				continue
+			}
+			if x != nil && noLinkLine.MatchString(line) {
+				x.links = node.Known(node.NVLinkState{Links: []node.NVLinkPort{}}, source)
 			}
 			m := linkLine.FindStringSubmatch(line)
 			if m == nil || x == nil {

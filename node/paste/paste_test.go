@@ -1,6 +1,7 @@
 package paste
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,6 +228,28 @@ func TestJoin(t *testing.T) {
 			t.Fatal("mlx5_0 is no NIC")
 		}
 		known1(t, "network device", nic.Netdev, "ens1f0")
+	}
+}
+
+// A GPU without an active link has one line of words in place of its links.
+func TestNoLink(t *testing.T) {
+	const (
+		list = "GPU %d: NVIDIA H100 80GB HBM3 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000%d)\n"
+		none = "Unable to retrieve NVLink information as all links are inActive\n"
+	)
+	for _, line := range []string{none, "NVML: " + none, "NVML:\t" + none, strings.ToLower(none)} {
+		f, inputs := pasted(t, [2]string{"nvlink", fmt.Sprintf(list, 0, 0) + line + fmt.Sprintf(list, 1, 1) + "\t Link 0: 26.562 GB/s\n"})
+		if diff := cmp.Diff([]string{"nvidia-smi nvlink -s"}, kindsOf(inputs)); diff != "" {
+			t.Error(diff)
+		}
+		for gpu, want := range map[string]int{"GPU0": 0, "GPU1": 1} {
+			v := node.NVLinks.Get(f, gpu)
+			state, ok := v.Get()
+			if !ok {
+				t.Fatalf("links of %s are unknown after %q: %s", gpu, line, v.Reason())
+			}
+			known1(t, "active links of "+gpu, state.Active(), want)
+		}
 	}
 }
 
