@@ -351,20 +351,20 @@ func TestLargeText(t *testing.T) {
 		t.Skip("short")
 	}
 	for name, text := range map[string]string{
-		"one-character lines": strings.Repeat("x\n", 60_000),
-		"one line":            strings.Repeat("y", 4<<20),
-		"GPU0 everywhere":     strings.Repeat("\tGPU0\tGPU1\n", 20_000),
-		"rows without end":    "\tGPU0\tGPU1\tCPU Affinity\n" + strings.Repeat("GPU0\t X \tNV1\t0\n", 20_000),
-		"blank lines":         strings.Repeat("\n", 60_000),
+		"one-character lines": strings.Repeat("x\n", 60_000/scale),
+		"one line":            strings.Repeat("y", 4<<20/scale),
+		"GPU0 everywhere":     strings.Repeat("\tGPU0\tGPU1\n", 20_000/scale),
+		"rows without end":    "\tGPU0\tGPU1\tCPU Affinity\n" + strings.Repeat("GPU0\t X \tNV1\t0\n", 20_000/scale),
+		"blank lines":         strings.Repeat("\n", 60_000/scale),
 	} {
 		_, inputs := pasted(t, [2]string{name, text})
 		if len(inputs) > 25_000 {
 			t.Errorf("%s: %d inputs", name, len(inputs))
 		}
 	}
-	var p Paste
+	p := Paste{kept: maxKept - 1<<20} // of texts before it
 	line := strings.Repeat("z", 1000) + "\n"
-	if err := p.Add("huge", "", strings.NewReader(strings.Repeat(line, (maxKept>>10)+2000))); err != nil {
+	if err := p.Add("huge", "", strings.NewReader(strings.Repeat(line, 3000))); err != nil {
 		t.Fatal(err)
 	}
 	last := p.Inputs()[len(p.Inputs())-1]
