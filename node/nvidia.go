@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,14 @@ type NVIDIADriverState struct {
 	Open bool `json:"open,omitempty"`
 	// Parameters are those in force, by their names without NVreg_; texts without their quotes.
 	Parameters Value[map[string]string] `json:"parameters,omitzero"`
+}
+
+// Check refuses a driver that is loaded and has no version.
+func (s NVIDIADriverState) Check() error {
+	if s.Loaded && s.Version == "" {
+		return errors.New("the driver is loaded and has no version")
+	}
+	return nil
 }
 
 // Flavour is what NVIDIA calls the kernel modules: open or proprietary.

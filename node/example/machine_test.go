@@ -125,6 +125,9 @@ func (m *machine) link(key string, d driver, mbps int) {
 		Up: node.Known(up, at(dir+"/flags")), Carrier: node.Known(mbps != 0, at(dir+"/carrier")), OperState: node.Known("up", at(dir+"/operstate")), Speed: node.Known(mbps, at(dir+"/speed")),
 		Driver: node.Known(d.name, ioctl), Firmware: node.Known(d.firmware, ioctl),
 	}
+	if d.firmware == "" { // of virtio
+		s.Firmware = node.Unsupported[string]("the driver shows none", ioctl)
+	}
 	if mbps == 0 {
 		s.OperState = node.Known("down", at(dir+"/operstate"))
 	}
