@@ -40,7 +40,7 @@ func (s NVIDIADriverState) Flavour() string {
 type FabricManagerState struct {
 	// Installed: the program is there, /usr/bin/nv-fabricmanager or /usr/bin/nvidia-imex.
 	Installed bool `json:"installed"`
-	// Version of the package without its revision, "580.159.04"; unknown where no package database that busbar reads has it.
+	// Version of the package without its revision, "580.159.04"; unknown where neither dpkg nor the program says it.
 	Version Value[string] `json:"version,omitzero"`
 }
 
