@@ -81,6 +81,7 @@ func (DeviceNodes) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		case state.Type != "character-device" && state.Type != "block-device" && state.Type != "directory":
 			f.Status = plan.Drift
 			f.Summary = fmt.Sprintf("%s is a %s, no device", p, state.Type)
+			f.Fix = "take it away; " + missingNode(p)
 		}
 		a.Findings = append(a.Findings, f)
 	}
@@ -97,6 +98,6 @@ func missingNode(p string) string {
 	case strings.HasPrefix(p, "/dev/infiniband"):
 		return "load ib_uverbs and rdma_ucm (package rdma-core); without them NCCL falls back to TCP without a word"
 	default:
-		return ""
+		return "load the module whose driver makes the node, or correct the path"
 	}
 }
