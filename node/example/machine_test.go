@@ -105,6 +105,7 @@ func (m *machine) host() {
 	}
 	answer(m, node.CPUs, "", node.Known(node.CPUState{Packages: 2, Governors: governors}, at("/sys/devices/system/cpu")))
 	m.absent("/var/run/nvidia-topologyd/virtualTopology.xml")
+	answer(m, node.KernelLog, "", node.Known(node.KernelLogState{Records: 4213, Lost: node.Known(0, at("/dev/kmsg"))}, at("/dev/kmsg")))
 	const hugePages = "/sys/kernel/mm/transparent_hugepage/enabled"
 	answer(m, node.File, hugePages, node.Known(node.FileState{Exists: true, Text: "always [madvise] never\n"}, at(hugePages)))
 	answer(m, node.Mount, "/dev/shm", node.Known(node.MountState{Point: "/dev/shm", Type: "tmpfs", Size: node.Known(uint64(64<<30), node.Source{Call: "statfs"})}, at("/proc/self/mountinfo")))
