@@ -50,11 +50,7 @@ func (DeviceNodes) Queries(b plan.Block, _ node.Inventory) []node.Query {
 	var c deviceNodes
 	// Decoding was tried when the block was validated.
 	_ = b.Decode(&c)
-	var queries []node.Query
-	for _, p := range c.Paths {
-		queries = append(queries, node.Path.Query(p))
-	}
-	return queries
+	return each(node.Path, c.Paths)
 }
 
 // Assess looks at each path.
