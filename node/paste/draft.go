@@ -409,7 +409,9 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 			given["acs"], given["acs:"+key] = true, true
 		}
 	}
-	if !reflect.ValueOf(x.pciLink).IsZero() {
+	set(&x.pciLink.Current, linkOf(x.gpu.PCIeGeneration, x.gpu.PCIeWidth))
+	set(&x.pciLink.Max, linkOf(x.gpu.PCIeMaxGeneration, x.gpu.PCIeMaxWidth))
+	if !x.pciLink.Current.IsZero() {
 		note(node.PCILink.Name(), key, node.PCILink.Answer(key, node.Known(x.pciLink, x.source)))
 	}
 	if x.is != "nic" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/internal/pciregs"
 	"busbar/node"
 )
 
@@ -274,6 +275,32 @@ func TestQuery(t *testing.T) {
 	driver, _ := node.NVIDIADriver.Get(f, "").Get()
 	if driver.Version != "570.86.15" {
 		t.Errorf("driver is %+v", driver)
+	}
+}
+
+// Links are those of lspci, else of nvidia-smi; a GPU whose utilization is above 0 % is at work.
+func TestLinks(t *testing.T) {
+	const head = "1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)\n\tNUMA node: 0\n"
+	x16 := pciregs.Link{SpeedGTs: 32, Width: 16}
+	working := strings.Replace(testdata(t, "query.txt"), "    Fabric\n", "    Utilization\n        Gpu                                   : 97 %\n    Fabric\n", 1)
+	for name, c := range map[string]struct {
+		text         string
+		current, max pciregs.Link
+		busy         bool
+	}{
+		"lspci":        {head + "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1\n\t\tLnkSta:\tSpeed 32GT/s (ok), Width x4 (downgraded)\n", pciregs.Link{SpeedGTs: 32, Width: 4}, x16, false},
+		"older lspci":  {head + "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1\n\t\tLnkSta:\tSpeed 2.5GT/s, Width x16, TrErr- Train-\n", pciregs.Link{SpeedGTs: 2.5, Width: 16}, x16, false},
+		"nvidia-smi":   {testdata(t, "query.txt"), pciregs.Link{SpeedGTs: 16, Width: 8}, x16, false},
+		"at work":      {working, pciregs.Link{SpeedGTs: 16, Width: 8}, x16, true},
+		"CSV, at work": {"pci.bus_id, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max, utilization.gpu [%]\n00000000:1B:00.0, 1, 5, 16, 16, 97 %\n", pciregs.Link{SpeedGTs: 2.5, Width: 16}, x16, true},
+	} {
+		f, _ := pasted(t, [2]string{name, c.text})
+		l, _ := node.PCILink.Get(f, "0000:1b:00.0").Get()
+		known1(t, name+": current", l.Current, c.current)
+		known1(t, name+": max", l.Max, c.max)
+		if busy, _ := l.Busy.Get(); busy != c.busy {
+			t.Errorf("%s: busy is %v", name, busy)
+		}
 	}
 }
 

@@ -49,6 +49,11 @@ check "driver" "all" {
   when = contains(local.given, "driver_version") && contains(local.given, "fabric_manager")
 }
 
+# Links of GPUs and NICs that are narrower or slower than what they can do.
+check "pcie_link" "all" {
+  when = contains(local.given, "pci_link")
+}
+
 # NICs and GPUs
 
 # A GPU that sends through a NIC across the CPU. A board with fewer NICs than GPUs has some without, by design.
