@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,7 +75,10 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	if err != nil {
 		return 0, err
 	}
-	findings := planned.Plan.Findings
+	findings := slices.Clone(planned.Plan.Findings)
+	for i, f := range findings {
+		findings[i].Source, findings[i].Summary = p.Cite(f.Source), p.CiteIn(f.Summary)
+	}
 	for _, run := range p.Collectives() {
 		for _, f := range proofs.JudgeCollectives(run.Result, proofs.WantedCollectives{Address: ncclTestsAddress}) {
 			f.Source = node.Source{Path: run.File}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/node"
 	"busbar/plan"
 	"busbar/report"
 )
@@ -23,6 +24,7 @@ type diagnosed struct {
 	}
 	Findings []struct {
 		ID, Summary string
+		Source      node.Source
 		Status      plan.Status
 		Severity    plan.Severity
 	}
@@ -220,6 +222,21 @@ func TestDiagnoseText(t *testing.T) {
 			t.Errorf("%s: standard error %q (-want +got):\n%s", name, stderr, diff)
 		}
 	}
+}
+
+// What is wrong stands in what was given, not in a file of this machine.
+func TestDiagnoseCites(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.md")
+	if err := os.WriteFile(file, []byte("Hello,\n\n$ cat /etc/nccl.conf\nNCCL_DEBUG=WARN\nNCCL_IB_TIMEOUT=\"22\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := diagnosis(t, file)
+	for _, f := range d.Findings {
+		if f.ID == "nccl.quoted_integer" && f.Source == (node.Source{Path: file, Line: 5}) {
+			return
+		}
+	}
+	t.Errorf("findings are %+v", d.Findings)
 }
 
 func TestDiagnose(t *testing.T) {

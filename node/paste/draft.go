@@ -32,6 +32,8 @@ type draft struct {
 	kernelLogs []kernelLog
 	// collectives are by their texts, in the order in which those were given.
 	collectives []collectives
+	// places are where the text of a node's files stands, by their paths on the node.
+	places map[string][]place
 	// sourced are files that others read in.
 	sourced []node.Reference
 	// wholeBus: all PCI functions of the node were listed.
@@ -202,8 +204,9 @@ func (d *draft) give(kind, key string) {
 	}
 }
 
-// addFile adds one file to those of a kind, which are one answer.
-func (d *draft) addFile(kind node.Kind[[]confdir.File], key, path, text string) {
+// addFile adds one file to those of a kind, which are one answer. assumed is where it stands on the node if nobody said.
+func (d *draft) addFile(kind node.Kind[[]confdir.File], key string, s section, assumed, text string) {
+	path := d.stands(s, assumed)
 	if d.files == nil {
 		d.files = map[string]*fileList{}
 	}

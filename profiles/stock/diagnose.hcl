@@ -151,8 +151,9 @@ sysctl "kernel.numa_balancing" {
 }
 
 check "memlock" "given" {
-  services = [for fact in local.given : trimsuffix(trimprefix(fact, "proc_limits:"), ".service") if startswith(fact, "proc_limits:")]
-  when     = contains(local.given, "proc_limits")
+  services  = []
+  processes = [for fact in local.given : trimprefix(fact, "proc_limits:") if startswith(fact, "proc_limits:")]
+  when      = contains(local.given, "proc_limits")
 }
 
 limits "login" {
