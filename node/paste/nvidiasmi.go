@@ -1,7 +1,9 @@
 package paste
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,6 +74,7 @@ var nvlinkKind = kind{
 	read: func(d *draft, s section) string {
 		var x *device
 		var state node.NVLinkState
+		doubt := ""
 		done := func() {
 			if x != nil && len(state.Links) > 0 {
 				x.links = node.Known(state, x.links.Source())
@@ -99,10 +102,14 @@ var nvlinkKind = kind{
 					l.SpeedMBps = node.Known(int(math.Round(speed*1000)), source)
 				}
 			}
+			if slices.ContainsFunc(state.Links, func(o node.NVLinkPort) bool { return o.Link == l.Link }) { // GPUs number them from 0
+				doubt = fmt.Sprintf("link %d of GPU %s is listed twice: something was put together", l.Link, x.name(gpuIndex))
+				continue
+			}
 			state.Links = append(state.Links, l)
 		}
 		done()
-		return ""
+		return doubt
 	},
 }
 

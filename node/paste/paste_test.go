@@ -254,6 +254,17 @@ func TestNoLink(t *testing.T) {
 	}
 }
 
+// A link that is listed twice is one, and of a text that somebody put together it is not known what else it leaves out.
+func TestLinkTwice(t *testing.T) {
+	const gpu = "GPU 0: NVIDIA H200 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+	f, inputs := pasted(t, [2]string{"nvlink", gpu + "\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n\t Link 2: 0 GB/s\n"})
+	state, _ := node.NVLinks.Get(f, "GPU0").Get()
+	if len(state.Links) != 3 || !strings.Contains(inputs[0].Doubt, "link 1 of GPU 0 is listed twice") {
+		t.Errorf("%d links, doubt %q", len(state.Links), inputs[0].Doubt)
+	}
+	known1(t, "the rate of one that carries nothing", state.Links[2].SpeedMBps, 0)
+}
+
 func TestQuery(t *testing.T) {
 	f, inputs := pasted(t, [2]string{"q", testdata(t, "query.txt")})
 	if diff := cmp.Diff([]string{"nvidia-smi -q"}, kindsOf(inputs)); diff != "" {
