@@ -22,11 +22,12 @@ func (GPUs) Spec() plan.Spec {
 	low := int64(1)
 	return plan.Spec{
 		Name: "gpus", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
-		Doc: "The NVIDIA GPUs: how many the PCI bus shows, and what the driver says of them. A GPU that the driver cannot use any more is found with uniform, product or mig.",
+		Doc: "The NVIDIA GPUs: how many the PCI bus shows, and what the driver says of them. A GPU that the driver cannot use any more is found with usable, uniform, product or mig.",
 		Attributes: []plan.Attribute{
 			{Name: "count", Type: cty.Number, Min: &low, Example: "8", Doc: "How many there must be. Left out, at least one."},
 			{Name: "product", Type: cty.String, Example: `"NVIDIA H200"`, Doc: "The name of the product that all must be, as nvidia-smi -L has it. Left out, any."},
 			{Name: "uniform", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Whether all must be alike: PCI id, product, size of BAR1, ECC, compute mode, persistence."},
+			{Name: "usable", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Whether the driver must be able to use each."},
 			{Name: "mig", Type: cty.Bool, Example: "false", Doc: "Whether all must be divided (Multi-Instance GPU), or none, now and after the next reset. Divided GPUs have no NVLink and no peers. Left out, either."},
 		},
 	}
@@ -35,11 +36,12 @@ func (GPUs) Spec() plan.Spec {
 type gpusConfig struct {
 	Product *string `cty:"product"`
 	Uniform bool    `cty:"uniform"`
+	Usable  bool    `cty:"usable"`
 	MIG     *bool   `cty:"mig"`
 }
 
 // asks reports whether the driver has to be asked.
-func (c gpusConfig) asks() bool { return c.Product != nil || c.Uniform || c.MIG != nil }
+func (c gpusConfig) asks() bool { return c.Product != nil || c.Uniform || c.Usable || c.MIG != nil }
 
 // Queries are what the driver says of each GPU, if anything but their number is judged.
 func (GPUs) Queries(b plan.Block, inv node.Inventory) []node.Query {

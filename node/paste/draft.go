@@ -398,6 +398,7 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 			x.gpu.Product = node.Known(x.product, x.source)
 		}
 		given["mig"] = given["mig"] || x.gpu.MIG.IsKnown()
+		given["gpu_fault"] = given["gpu_fault"] || x.gpu.Fault != ""
 		note(node.GPUInfo.Name(), key, node.GPUInfo.Answer(key, node.Known(x.gpu, x.source)))
 	}
 	if !x.links.IsZero() {

@@ -420,6 +420,9 @@ var smiTableKind = kind{
 				}
 				set(&x.gpu.Persistence, enabled(m[3], source))
 			}
+			if x != nil && strings.Count(line, "ERR!") > 1 { // one alone may be a fan's
+				x.fault("nvidia-smi gets errors for what it asks of it", source)
+			}
 			if m := tableMIG.FindStringSubmatch(line); m != nil && x != nil {
 				now := strings.TrimSuffix(m[1], "*")
 				set(&x.gpu.MIG, enabled(now, source))

@@ -24,6 +24,11 @@ check "gpus" "all" {
   when = contains(local.given, "gpus")
 }
 
+check "gpus" "usable" {
+  usable = true
+  when   = contains(local.given, "gpu_fault")
+}
+
 # Divided GPUs have neither NVLink nor peers, which is meant on some nodes.
 check "gpus" "mig" {
   severity = "warn"
@@ -45,8 +50,9 @@ check "fabric" "all" {
   when = anytrue([for fact in ["gpu_fabric", "unit:nvidia-fabricmanager.service"] : contains(local.given, fact)]) || contains(local.given, "module:ib_umad") && contains(local.given, "gpus")
 }
 
+# What belongs to the driver, and a library of the driver's that shows no GPU.
 check "driver" "all" {
-  when = contains(local.given, "driver_version") && contains(local.given, "fabric_manager")
+  when = contains(local.given, "driver_version") && contains(local.given, "fabric_manager") || contains(local.given, "nvml")
 }
 
 # Links of GPUs and NICs that are narrower or slower than what they can do.
