@@ -425,9 +425,12 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 		x.link.Netdev = x.name(netName)
 		note(node.Link.Name(), key, node.Link.Answer(key, node.Known(x.link, x.source)))
 	}
+	mark := func(what string) { given[what], given[what+":"+key] = true, true }
+	if x.name(rdmaName) != "" && x.rdmaPort.LinkLayer != "InfiniBand" && (x.rdmaPort.State.IsKnown() || x.link.Carrier.IsKnown()) {
+		mark("ports")
+	}
 	if rdma := x.name(rdmaName); rdma != "" && !reflect.ValueOf(x.rdmaPort).IsZero() {
 		port := rdma + "/1"
-		mark := func(what string) { given[what], given[what+":"+key] = true, true }
 		if x.rdmaPort.LinkLayer == "InfiniBand" {
 			mark("infiniband")
 		}

@@ -348,6 +348,24 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+func TestIbdev(t *testing.T) {
+	f, inputs := pasted(t, [2]string{"ibdev", "mlx5_0 port 1 ==> eth1 (Up)\nmlx5_1 port 1 ==> eth2 (Down)\nmlx5_2 port 1 ==> eth3 (NA)\n" +
+		"0000:1b:00.0 mlx5_3 (MT4129 - MCX75310AAS-NEAT) ConnectX-7 fw 28.39.1002 port 1 (DOWN  ) ==> enp27s0f0np0 (Down)\n"})
+	if diff := cmp.Diff([]string{"ibdev2netdev"}, kindsOf(inputs)); diff != "" {
+		t.Error(diff)
+	}
+	for nic, want := range map[string]bool{"mlx5_0": true, "mlx5_1": false, "0000:1b:00.0": false} {
+		l, _ := node.Link.Get(f, nic).Get()
+		known1(t, "carrier of "+nic, l.Carrier, want)
+	}
+	p, _ := node.RDMAPort.Get(f, "mlx5_3/1").Get()
+	known1(t, "state", p.State, "DOWN")
+	given, _ := f.Inventory.Given.Get()
+	if contains(given, "ports:mlx5_2") || !contains(given, "ports:mlx5_1") || !contains(given, "ports:0000:1b:00.0") {
+		t.Errorf("given are %v", given)
+	}
+}
+
 // What a file says byte for byte counts where the file is all that was given: NCCL reads carriage returns.
 func TestBytes(t *testing.T) {
 	const text = "NCCL_DEBUG=INFO\r\nNCCL_IB_HCA==mlx5_0,mlx5_3"

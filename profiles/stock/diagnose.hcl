@@ -13,6 +13,7 @@ locals {
   given = node.given
   # Ports of NICs of which text gave something, by what.
   infiniband = [for n in node.nics : n if contains(local.given, "infiniband:${n.address}")]
+  ports      = [for n in node.nics : n if contains(local.given, "ports:${n.address}")]
   sized      = [for n in node.nics : n if contains(local.given, "mtu:${n.address}")]
   addressed  = [for n in node.nics : n if contains(local.given, "gids:${n.address}")]
   classified = [for n in node.nics : n if contains(local.given, "dcb:${n.address}") || contains(local.given, "roce_settings:${n.address}")]
@@ -102,6 +103,14 @@ check "platform" "packages" {
 check "infiniband" "given" {
   nics = local.infiniband
   when = contains(local.given, "infiniband")
+}
+
+# A port that nobody uses has no link either. Rates are said, not compared: not all ports are rails.
+check "rdma_port" "given" {
+  severity = "warn"
+  nics     = local.ports
+  rate     = 1
+  when     = contains(local.given, "ports")
 }
 
 check "mtu" "given" {
