@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -373,6 +374,29 @@ func TestBytes(t *testing.T) {
 	file, _ := node.File.Get(f, ncclPath).Get()
 	if file.Text != text {
 		t.Errorf("the text is %q", file.Text)
+	}
+}
+
+// Windows writes UTF-16 with a byte order mark and carriage returns, which are none of the node's.
+func TestUTF16(t *testing.T) {
+	const text = "NCCL_DEBUG=INFO\r\nNCCL_IB_HCA==mlx5_0 # ü\r\n"
+	for name, first := range map[string]int{"little": 0, "big": 8} {
+		var encoded []byte
+		for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+			encoded = append(encoded, byte(unit>>first), byte(unit>>(8-first)))
+		}
+		f, inputs := pasted(t, [2]string{"nccl.conf", string(encoded)})
+		file, _ := node.File.Get(f, ncclPath).Get()
+		if want := strings.ReplaceAll(text, "\r", ""); file.Text != want || inputs[0].Lines != 2 {
+			t.Errorf("%s: the text is %q, inputs are %+v", name, file.Text, inputs)
+		}
+		for cut := range encoded { // whatever is cut off is no panic
+			pasted(t, [2]string{"nccl.conf", string(encoded[:cut])})
+		}
+	}
+	_, inputs := pasted(t, [2]string{"utf-32", "\xff\xfe\x00\x00N\x00\x00\x00C\x00\x00\x00"})
+	if inputs[0].Unread != "it is no text" {
+		t.Errorf("UTF-32 is %+v", inputs)
 	}
 }
 
