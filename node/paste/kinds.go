@@ -10,4 +10,5 @@ var kinds = []kind{
 	sysfsKind, pathsKind, hcaListKind, qosKind, dcbKind, portTableKind, mtuTableKind, briefKind, ipKind, ibdevKind, showGIDsKind, ibstatKind, devinfoKind,
 	ncclKind, ncclLogKind, ncclXMLKind, ncclTestsKind, kernelLogKind,
 	fabricManagerKind, unitListKind, draKind, packagesKind, lscpuKind, shellKind,
+	recordingKind, reportKind,
 }
