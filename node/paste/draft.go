@@ -71,6 +71,7 @@ type device struct {
 	product  string
 
 	gpu       node.GPUState
+	unlinked  unlinked
 	links     node.Value[node.NVLinkState]
 	fabric    node.Value[node.GPUFabricState]
 	registers node.PCIRegisterState
@@ -136,6 +137,7 @@ func (d *draft) same(is, a, b string) *device {
 	if x.links.IsZero() {
 		x.links = y.links
 	}
+	x.unlinked = cmp.Or(x.unlinked, y.unlinked)
 	if x.fabric.IsZero() {
 		x.fabric = y.fabric
 	}
@@ -340,8 +342,10 @@ func (d *draft) inventory(inv *node.Inventory, given map[string]bool) {
 	}
 }
 
-// resolve gives the NVLinks of a GPU the keys of the GPUs at their other ends, which text names by number.
+// resolve gives the NVLinks of a GPU the keys of the GPUs at their other ends, which text names by number. Without
+// links it takes what a matrix says.
 func (d *draft) resolve(x *device) {
+	set(&x.links, x.unlinked.links(x))
 	state, ok := x.links.Get()
 	if !ok {
 		return

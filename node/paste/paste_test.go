@@ -208,6 +208,40 @@ func prefixed(text, prefix string) string {
 	return strings.Join(lines, "")
 }
 
+// A matrix without NV# says that there is no NVLink where the command is known to show those there are: -mp has the same legend.
+func TestMatrixWithoutLinks(t *testing.T) {
+	const (
+		matrix = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-1\nGPU1\tSYS\t X \t0-1\n\nLegend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n"
+		h200   = "GPU 0: NVIDIA H200 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+		l40s   = "GPU 0: NVIDIA L40S (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+		mig    = "index, mig.mode.current\n0, Enabled\n"
+	)
+	for name, c := range map[string]struct {
+		texts        []string
+		known, given bool
+	}{
+		"-m":                              {[]string{"$ nvidia-smi topo -m\n" + matrix}, true, true},
+		"--matrix":                        {[]string{"# nvidia-smi topo --matrix\n" + matrix}, true, true},
+		"-mp of a board":                  {[]string{h200, "$ nvidia-smi topo -mp\n" + matrix}, false, false},
+		"no command, no model":            {[]string{matrix}, false, false},
+		"no command, a board":             {[]string{h200, matrix}, false, true},
+		"no command, a board, afterwards": {[]string{matrix, h200}, false, true},
+		"no command, a card":              {[]string{l40s, matrix}, false, false},
+		"-m of a divided GPU":             {[]string{h200, "$ nvidia-smi topo -m\n" + matrix, mig}, false, false},
+	} {
+		var texts [][2]string
+		for i, text := range c.texts {
+			texts = append(texts, [2]string{fmt.Sprint(i), text})
+		}
+		f, _ := pasted(t, texts...)
+		v := node.NVLinks.Get(f, "GPU0")
+		state, known := v.Get()
+		if known != c.known || v.IsZero() == c.given || len(state.Links) > 0 {
+			t.Errorf("%s: links known %v, %d, reason %q", name, known, len(state.Links), v.Reason())
+		}
+	}
+}
+
 // Numbers, UUIDs and addresses of one GPU are joined whichever text gives them, in any order.
 func TestJoin(t *testing.T) {
 	const list = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
