@@ -60,7 +60,7 @@ var (
 	// LimitsFiles are /etc/security/limits.conf and limits.d/*.conf, unordered.
 	LimitsFiles = Kind[[]confdir.File]{"limits_files"}
 	// ProcLimits are the resource limits of a unit's main process; key is the
-	// unit's full name.
+	// unit's full name. Of pasted text it is what that calls the process.
 	ProcLimits = Kind[ProcessLimits]{"proc_limits"}
 
 	// KernelConfig is what the running kernel was built with; key is the option, CONFIG_PCI_P2PDMA. It is y, m, a number
