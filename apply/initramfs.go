@@ -162,6 +162,7 @@ func (k keptImage) keep() error {
 		err = k.copy(f)
 	}
 	if err != nil {
+		_ = k.unlink() // a part of a copy
 		return &os.PathError{Op: "keep", Path: k.base, Err: err}
 	}
 	return k.dir.Sync()
