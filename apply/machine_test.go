@@ -224,6 +224,8 @@ func (m *machine) answer(q node.Query) node.Answer {
 		return node.Boot.Answer("", node.Known(boot, node.Source{}))
 	case node.Initramfs.Name():
 		return node.Initramfs.Answer(q.Key, m.initramfs(q.Key))
+	case node.Link.Name():
+		return node.Link.Answer(q.Key, node.Known(node.LinkState{Carrier: node.Known(m.text("/links/"+q.Key) == "1", node.Source{})}, node.Source{}))
 	case node.RDMAPort.Name():
 		text, err := os.ReadFile(filepath.Join(m.root, "/sys/class/infiniband", q.Key))
 		if err != nil {
