@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/node"
 	"busbar/plan"
 	"busbar/report"
 )
@@ -23,6 +24,7 @@ type diagnosed struct {
 	}
 	Findings []struct {
 		ID, Summary string
+		Source      node.Source
 		Status      plan.Status
 		Severity    plan.Severity
 	}
@@ -80,6 +82,12 @@ var conditions = []condition{
 	{input: "grub-config-acs-only-in-comment/", profile: wantsACS, verdict: report.Fail},
 	{input: "nccl-trap-empty-file.conf", text: map[string]string{"etc/nccl.conf": ""}, profile: "profile { description = \"wants a key\" }\nnccl { settings = { NCCL_DEBUG = \"WARN\" } }\n", verdict: report.Fail},
 	{input: "limits-azure.conf", verdict: report.Warn},
+	{input: "limits-dropin-ok/", verdict: report.Unjudged},
+	{input: "modules-inbox-open-dmabuf.txt", verdict: report.Unjudged},
+	{input: "modules-inbox-open-dmabuf.txt", text: map[string]string{
+		"proc/cmdline":               "BOOT_IMAGE=/boot/vmlinuz-6.8.0-52-generic root=UUID=3f1c ro\n",
+		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs-builder@U22)  Tue Sep 23 09:55:41 UTC 2025\n",
+	}, verdict: report.Fine},
 }
 
 // diagnosedOtherwise are inputs whose verdict alone differs from EXPECT.tsv's, and why.
@@ -92,6 +100,8 @@ var diagnosedOtherwise = map[string]string{
 	"nccl-trap-empty-file.conf":        "an empty file without a place says nothing: conditions",
 	"grub-config-acs-only-in-comment/": "a comment is wrong for whoever wants what it holds: conditions",
 	"nixos-readonly-etc/":              "what apply refuses is nothing that text shows to be wrong",
+	"limits-dropin-ok/":                "passes once the unit was started again, and what its process got nobody gave: conditions",
+	"modules-inbox-open-dmabuf.txt":    "hangs on the kernel and the driver's flavour: conditions",
 	"limits-azure.conf":                "memlock passes, the stack warns: the worse counts",
 }
 
@@ -222,6 +232,21 @@ func TestDiagnoseText(t *testing.T) {
 	}
 }
 
+// What is wrong stands in what was given, not in a file of this machine.
+func TestDiagnoseCites(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.md")
+	if err := os.WriteFile(file, []byte("Hello,\n\n$ cat /etc/nccl.conf\nNCCL_DEBUG=WARN\nNCCL_IB_TIMEOUT=\"22\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := diagnosis(t, file)
+	for _, f := range d.Findings {
+		if f.ID == "nccl.quoted_integer" && f.Source == (node.Source{Path: file, Line: 5}) {
+			return
+		}
+	}
+	t.Errorf("findings are %+v", d.Findings)
+}
+
 func TestDiagnose(t *testing.T) {
 	const lists = "GPU 0: NVIDIA H200 (UUID: GPU-0a0a0a0a-0000-0000-0000-00000000000a)\n"
 	binary, empty := filepath.Join(t.TempDir(), "binary"), filepath.Join(t.TempDir(), "empty")
@@ -246,7 +271,9 @@ func TestDiagnose(t *testing.T) {
 		{"an empty directory", "", []string{t.TempDir()}, plan.ExitUnknown, "unknown: nothing could be judged", ""},
 		{"a device", "", []string{"/dev/zero"}, plan.ExitError, "", "is no regular file"},
 		{"no such profile", lists, []string{"-", "--profile", "nonsense"}, plan.ExitBadProfile, "", "nonsense"},
-		{"another profile", lists, []string{"-", "--profile", "baseline"}, plan.ExitOK, "nvidia-smi -L", ""},
+		{"another profile", lists, []string{"-", "--profile", "baseline"}, plan.ExitUnknown, "nothing wrong in what could be judged, which is not what was given", ""},
+		{"a line in a long text that busbar does not know", lists + strings.Repeat("\nlorem ipsum\n", 30), []string{"-"}, plan.ExitUnknown, "nothing wrong in what could be judged, which is not what was given", ""},
+		{"a recording", readFile(t, filepath.Join("testdata", "h200x2-vm.json")), []string{"-"}, plan.ExitUnknown, "busbar plan --node FILE judges it", ""},
 		{"a variable", "", []string{"--var", "lossless={priority=5,dscp=40,cnp_priority=6,cnp_dscp=48}", filepath.Join("..", "..", "node", "paste", "testdata", "ibstat.txt")}, plan.ExitDrift, "Polling", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -359,7 +359,7 @@ func Read(r io.Reader) (Result, error) {
 	major, _, _ := strings.Cut(document.FormatVersion, ".")
 	switch {
 	case document.Command == "" && document.Args != nil:
-		return document.report.result()
+		return document.result()
 	case document.Command != Command:
 		return Result{}, fmt.Errorf("is no JSON document of busbar probe nccl-tests: its command is %q", document.Command)
 	case major != "1":

@@ -51,7 +51,7 @@ type Paste struct {
 	kept   int
 }
 
-// Add reads a text. file is what it is called in inputs and sources, path where it stood on the node ("/etc/nccl.conf"),
+// Add reads a text, in UTF-8 or as Windows writes UTF-16. file is what it is called in inputs and sources, path where it stood on the node ("/etc/nccl.conf"),
 // empty where nobody said. An error is one of the reader.
 func (p *Paste) Add(file, path string, r io.Reader) error {
 	buffered := bufio.NewReaderSize(r, probed)
@@ -59,6 +59,7 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return err
 	}
+	buffered, head = utf8Text(buffered, head)
 	switch {
 	case len(head) == 0 && !mayBeEmpty(path):
 		p.inputs = append(p.inputs, Input{File: file, Unread: "it is empty"})
