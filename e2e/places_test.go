@@ -11,7 +11,7 @@ import (
 // longest are the scenarios that take more than a minute, the longest first: behind the two that come first of all, they
 // are begun in this order and then the others, so that no machine runs alone at the end.
 var longest = []string{
-	"TestPowerCut", "TestBootTrouble", "TestDrivers", "TestFresh", "TestKills", "TestBootEntries", "TestFullDisk", "TestLostArgument", "TestBootPartition", "TestAMD",
+	"TestPowerCut", "TestBootTrouble", "TestDrivers", "TestFresh", "TestKills", "TestBootEntries", "TestFullDisk", "TestInitramfs", "TestLostArgument", "TestBootPartition", "TestAMD",
 }
 
 // places are where scenarios run: two at a time keep two cores busy.
