@@ -7,7 +7,7 @@ import (
 )
 
 // What a shell says of a program that is not there: it tells nothing of what the program would have printed.
-var noCommand = expression(`^(?:\w*sh: )?(?:line \d+: )?(?:-bash: )?([\w./-]+): (?:command not found|not found|No such file or directory)$|^Command '[\w./-]+' not found.*$`)
+var noCommand = expression(`^(?:(?:\w*sh: )?(?:line \d+: )?(?:-bash: )?([\w./-]+): (?:command not found|not found|No such file or directory)$|Command '[\w./-]+' not found.*$)`)
 
 var shellKind = kind{
 	name:   "a program that is not there",
@@ -24,7 +24,7 @@ var (
 	fmMismatch = expression(`fabric manager NVIDIA GPU driver interface version (\d[\d.]+) don't match with driver version (\d[\d.]*\d)`)
 	fmNothing  = expression(`^request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do \[NV_WARN_NOTHING_TO_DO\]$`)
 	fmPayload  = expression(`^Message payload details:`)
-	unitExit   = expression(`^([\w@.-]+\.service): (?:Control|Main) process exited, code=exited, status=(\d+)(?:/\w+)?$|^([\w@.-]+\.service): Failed with result '[\w-]+'\.$`)
+	unitExit   = expression(`^(?:([\w@.-]+\.service): (?:Control|Main) process exited, code=exited, status=(\d+)(?:/\w+)?$|([\w@.-]+\.service): Failed with result '[\w-]+'\.$)`)
 )
 
 func fmLine(line string) bool {
@@ -39,6 +39,7 @@ var fabricManagerKind = kind{
 		}
 		return match{while(p.lines, fmLine), 2}
 	},
+	parts: true,
 	read: func(d *draft, s section) string {
 		for i, line := range s.lines {
 			source := s.source(i)

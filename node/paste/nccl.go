@@ -40,6 +40,7 @@ var ncclLogKind = kind{
 		}
 		return match{n, 1 + min(phrases, 2)}
 	},
+	parts: true,
 	read: func(d *draft, s section) string {
 		source := s.source(-1)
 		log := d.ncclLogs[source.Path]
