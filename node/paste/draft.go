@@ -235,9 +235,6 @@ func (d *draft) facts() node.Facts {
 	for _, a := range d.modules.answers() {
 		add(a)
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.ncclLogs)) {
-		add(d.ncclLogs[name].answer())
-	}
 	if len(d.kernelLogs) > 0 {
 		add(kernelLogAnswer(d.kernelLogs))
 	}
@@ -247,6 +244,10 @@ func (d *draft) facts() node.Facts {
 	}
 	for _, m := range d.modules.given() {
 		given[m] = true
+	}
+	for _, a := range d.jobs() {
+		given[a.Query.Kind], given[a.Query.String()] = true, true
+		add(a)
 	}
 	d.inventory(&inv, given)
 	if a, ok := d.boot.answer(d.sourced); ok {

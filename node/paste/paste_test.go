@@ -173,6 +173,8 @@ func TestSpoilt(t *testing.T) {
 		"fence":      "Look:\n```\n" + text + "```\nwhy?\n",
 		"quoted":     prefixed(text, "> "),
 		"mpirun":     prefixed(text, "[1,3]<stdout>:"),
+		"prterun":    prefixed(text, "[prterun-gpu07-4711@1,3]<stdout>: "),
+		"torchrun":   prefixed(text, "[default3]:"),
 		"srun":       prefixed(text, "12: "),
 		"kubectl":    prefixed(text, "2026-02-03T10:00:00.000000001Z stdout F "),
 		"no newline": strings.TrimSuffix(text, "\n"),
