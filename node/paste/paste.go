@@ -54,7 +54,7 @@ type Paste struct {
 	kept   int
 }
 
-// Add reads a text. file is what it is called in inputs and sources, path where it stood on the node ("/etc/nccl.conf"),
+// Add reads a text, also one that gzip, zstd or bzip2 compressed. file is what it is called in inputs and sources, path where it stood on the node ("/etc/nccl.conf"),
 // empty where nobody said. An error is one of the reader.
 func (p *Paste) Add(file, path string, r io.Reader) error {
 	buffered := bufio.NewReaderSize(r, probed)
@@ -62,15 +62,24 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return err
 	}
+	packed, buffered, head := unpack(buffered, head)
+	defer packed.done()
+	path = orFirst(path, Placed(file))
+	if packed != nil {
+		path = unpackedName(path)
+	}
 	switch {
+	case len(head) == 0 && packed.why() != "":
+		p.input(Input{File: file, Unread: packed.why()})
+		return nil
 	case len(head) == 0 && !mayBeEmpty(path):
-		p.inputs = append(p.inputs, Input{File: file, Unread: "it is empty"})
+		p.input(Input{File: file, Unread: "it is empty"})
 		return nil
 	case binary(head):
-		p.inputs = append(p.inputs, Input{File: file, Unread: "it is no text"})
+		p.input(Input{File: file, Unread: "it is no text"})
 		return nil
 	}
-	t := newText(file, orFirst(path, Placed(file)))
+	t := newText(file, path)
 	for !t.ended {
 		if err := t.fill(buffered, maxKept-p.kept); err != nil {
 			return err
@@ -78,7 +87,10 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 		t.split(p)
 	}
 	if t.leftOut > 0 {
-		p.inputs = append(p.inputs, Input{File: file, Line: t.count + 1, Lines: t.leftOut, Unread: fmt.Sprintf("busbar keeps %d MiB of text", maxKept>>20)})
+		p.input(Input{File: file, Line: t.count + 1, Lines: t.leftOut, Unread: fmt.Sprintf("busbar keeps %d MiB of text", maxKept>>20)})
+	}
+	if why := packed.why(); why != "" {
+		p.input(Input{File: file, Line: t.count + t.leftOut + 1, Doubt: why})
 	}
 	return nil
 }
