@@ -114,6 +114,9 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	}
 	v := node.NVIDIADriver.Get(facts, "")
 	driver, ok := v.Get()
+	if packaged, known := node.NVML.Get(facts, "").Get(); !ok && known && facts.Inventory.FromText() { // nobody said which driver runs
+		return plan.Assessment{Findings: judgeCompanions(node.NVIDIADriverState{Version: packaged.DriverVersion()}, facts)}
+	}
 	if !ok {
 		f := plan.Unread(driverID, "whether the NVIDIA driver is loaded", v)
 		f.Target = "driver"
@@ -133,12 +136,19 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		a.Findings = append(a.Findings, f)
 	}
 	a.Findings = append(a.Findings, library(driver, facts))
+	a.Findings = append(a.Findings, judgeCompanions(driver, facts)...)
+	return a
+}
+
+// judgeCompanions judges the programs that must have the driver's version.
+func judgeCompanions(driver node.NVIDIADriverState, facts node.Facts) []plan.Finding {
+	var findings []plan.Finding
 	for _, c := range companions(facts.Inventory) {
 		if f, judged := c.judge(driver, c.kind.Get(facts, "")); judged {
-			a.Findings = append(a.Findings, f)
+			findings = append(findings, f)
 		}
 	}
-	return a
+	return findings
 }
 
 // bound judges whether each GPU has the driver.

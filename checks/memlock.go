@@ -84,6 +84,9 @@ func (Memlock) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	return a
 }
 
+// shellUnit stands for a shell that text tells the limits of, and that is of no unit.
+const shellUnit = "shell.service"
+
 func judgeMemlock(unit string, least limits.Value, facts node.Facts) plan.Finding {
 	const id = "memlock.process"
 	skipped := plan.Finding{ID: id, Target: unit, Status: plan.Skipped}
@@ -110,6 +113,10 @@ func judgeMemlock(unit string, least limits.Value, facts node.Facts) plan.Findin
 		return plan.Finding{ID: id, Target: unit, Status: plan.Undetermined, Source: v.Source(), Summary: fmt.Sprintf("the limits of %s (process %d) cannot be read: %v", unit, p.PID, err)}
 	}
 	f.ID = id
+	if unit == shellUnit && facts.Inventory.FromText() {
+		f.Fix = "logins take it from /etc/security/limits.conf and limits.d (block limits), a shell in a job from the service that started the job"
+		return f
+	}
 	f.Fix = "give " + strings.TrimSuffix(unit, ".service") + " LimitMEMLOCK= and restart it: block limits does both"
 	return f
 }

@@ -102,7 +102,7 @@ func command(line string) string {
 var programs = map[string]bool{
 	"nvidia-smi": true, "lspci": true, "setpci": true, "lsmod": true, "modinfo": true, "cat": true, "dmesg": true, "journalctl": true, "mlnx_qos": true,
 	"dcb": true, "show_gids": true, "ibv_devinfo": true, "ibstat": true, "ibstatus": true, "ip": true, "sysctl": true, "ulimit": true, "grep": true, "head": true,
-	"tail": true, "systemctl": true, "ls": true, "lscpu": true, "ibdev2netdev": true, "rdma": true, "ethtool": true, "uname": true, "dpkg": true, "rpm": true,
+	"tail": true, "systemctl": true, "ls": true, "lscpu": true, "ibdev2netdev": true, "rdma": true, "ethtool": true, "uname": true, "mlxlink": true, "mstlink": true, "numactl": true, "dpkg": true, "rpm": true,
 }
 
 // readsFile is the file that a command prints; empty for another command.

@@ -338,7 +338,8 @@ func TestNoText(t *testing.T) {
 func TestOneSign(t *testing.T) {
 	for _, line := range []string{
 		"GPU0", "mlx5_0", "NCCL_DEBUG", "NCCL WARN", "iommu=pt", "quiet", "blacklist", "[Unit]", "NVSMI LOG", "Priority trust state:", "GRUB_", "PIX NODE SYS",
-		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
+		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "0064", "link mlx5_0/1", "driver: mlx5_core", "version: 1", "bus-info: 0000:1a:00.0", "Operational Info", "State : Active", "Infiniband device 'mlx5_0' port 1 status:", "RmLogonRC: 1",
+		"ResmanDebugLevel: 4294967295", "core file size (blocks, -c) 0", "bash-5.1.8-9.el9.x86_64", "available: 2 nodes (0-1)", "node 0 cpus: 0 1", "-[0000:00]-+-00.0", "slurmd.service", "● slurmd.service - Slurm node daemon", "ii x", "Loaded: loaded", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
 		"usb 1-1: new device", "[   12.345678] hello", "[Sun Feb 23 16:24:18 2025] hello", "6,3964,206764307,-;hello", "nvidia: hello",
 	} {
 		_, inputs := pasted(t, [2]string{"x", line + "\n"})

@@ -46,7 +46,7 @@ check "fabric" "all" {
 }
 
 check "driver" "all" {
-  when = contains(local.given, "driver_version") && contains(local.given, "fabric_manager")
+  when = length([for fact in ["driver_version", "nvml", "fabric_manager", "imex"] : fact if contains(local.given, fact)]) > 1 && (contains(local.given, "driver_version") || contains(local.given, "nvml"))
 }
 
 # NICs and GPUs
