@@ -216,6 +216,8 @@ func (m *machine) answer(q node.Query) node.Answer {
 	case node.Boot.Name():
 		boot := node.BootConfig{Loader: node.LoaderGRUBDebian, Defaults: m.list("/etc/default/grub.d"), UpdateGrub: true, Generated: m.text(nextboot.GeneratedPath)}
 		return node.Boot.Answer("", node.Known(boot, node.Source{}))
+	case node.Link.Name():
+		return node.Link.Answer(q.Key, node.Known(node.LinkState{Carrier: node.Known(m.text("/links/"+q.Key) == "1", node.Source{})}, node.Source{}))
 	case node.RDMAPort.Name():
 		text, err := os.ReadFile(filepath.Join(m.root, "/sys/class/infiniband", q.Key))
 		if err != nil {

@@ -40,7 +40,7 @@ var Faults = []Fault{
 	{Name: "memlock", IDs: []string{"limits.process"}, Status: "drift", base: "hgx-h100", every: 25, number: 11, plant: lowMemlock},
 	{Name: "NUMA balancing", IDs: []string{"sysctl.running"}, Status: "drift", base: "hgx-a100-nps4", every: 10, number: 2, plant: balancing("1")},
 	{Name: "nccl.conf", IDs: []string{"nccl.quoted_integer", "nccl.setting"}, Status: "drift", base: "hgx-h100", every: 40, number: 13, plant: quoted},
-	{Name: "NVML", IDs: []string{"gpus.uniform", "gpus.mig"}, Status: "unknown", base: "hgx-a100-nps4", every: 15, number: 5, plant: silentGPU},
+	{Name: "NVML", IDs: []string{"gpus.uniform", "gpus.mig", "gpus.ecc", "gpus.persistence"}, Status: "unknown", base: "hgx-a100-nps4", every: 15, number: 5, plant: silentGPU},
 	{Name: "BIOS", base: "hgx-h100", every: 45, number: 17, plant: otherBIOS},
 	{Name: "kernel", base: "hgx-a100-nps4", every: 15, number: 8, plant: otherKernel},
 	{Name: "cut off", base: "hgx-h100", every: 60, number: 19, spoil: func(text string) string { return text[:len(text)/3] }},

@@ -143,13 +143,8 @@ func Settle(t testing.TB, types []plan.Type, blocks []plan.Block, facts node.Fac
 	first = p.Plan(blocks, facts)
 	now := facts
 	for _, s := range first.Steps {
-		before := now
-		_, await := s.Action.(plan.Await)
-		if await {
-			before = facts // an earlier step brings about what is awaited
-		}
-		_, links := s.Action.(plan.AwaitLinks) // an earlier step takes them away, too
-		if done, found, err := s.Action.Done(before); !links && (done || err != nil) {
+		_, awaits := s.Action.(plan.Awaiting) // what an earlier step takes away, which no model of it does
+		if done, found, err := s.Action.Done(now); !awaits && (done || err != nil) {
 			t.Errorf("%s is done before it is made: %v, %s, %v", s.ID, done, found, err)
 		}
 		now = s.Action.Project(now)

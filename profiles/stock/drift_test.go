@@ -69,6 +69,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.GPUUsers.Name():              unknownOf(node.GPUUsers),
 	node.RDMAUsers.Name():             unknownOf(node.RDMAUsers),
 	node.SlurmJobs.Name():             unknownOf(node.SlurmJobs),
+	node.KernelLog.Name():             unknownOf(node.KernelLog),
 }
 
 // forget makes the answer to q unknown.
