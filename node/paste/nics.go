@@ -476,7 +476,11 @@ func (d *draft) rdmaBlocks(s section, head *pattern) {
 			if state := infoState.FindStringSubmatch(value); state != nil {
 				value = state[1]
 			}
-			set(&p.State, node.Known(strings.ToUpper(strings.TrimPrefix(value, "Initializing")), source))
+			value = strings.ToUpper(value)
+			if value == "INITIALIZING" { // as ibstat words it
+				value = "INIT"
+			}
+			set(&p.State, node.Known(value, source))
 		case "physical state":
 			set(&p.PhysState, node.Known(value, source))
 		case "rate":
