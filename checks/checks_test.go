@@ -131,6 +131,15 @@ func TestChecks(t *testing.T) {
 			`,
 		},
 		{
+			Name: "memlock of processes that text calls by a number and a name", Blocks: "check \"memlock\" \"all\" {\nservices = []\nprocesses = [\"process 4711\", \"slurmd\"]\n}",
+			Facts: plantest.Node(node.ProcLimits.Answer("process 4711", node.Known(node.ProcessLimits{Running: true, Text: proc}, node.Source{Path: "x.txt"}))),
+			Says:  []string{"process 4711 has memlock 8388608, wanted is unlimited", "LimitMEMLOCK=infinity of a unit, ulimit -l unlimited of a shell"},
+			Want: `
+				drift memlock.process process 4711 memlock (x.txt)
+				unknown memlock.process slurmd ()
+				`,
+		},
+		{
 			Name: "memlock, not installed", Blocks: memlock, Facts: one("not-found", "", false),
 			Want: `
 				skipped memlock.process slurmd.service ()

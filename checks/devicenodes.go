@@ -65,7 +65,7 @@ func (DeviceNodes) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		}
 		v := node.Path.Get(facts, p)
 		state, ok := v.Get()
-		f := plan.Finding{ID: "device_nodes.missing", Target: p, Status: plan.OK, Want: "a device", Found: state.Type, Source: node.Source{Path: p}, Summary: p + " exists"}
+		f := plan.Finding{ID: "device_nodes.missing", Target: p, Status: plan.OK, Want: "a device", Found: state.Type, Source: v.Source(), Summary: p + " exists"}
 		switch {
 		case !ok:
 			f = plan.Unread(f.ID, p, v)

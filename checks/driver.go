@@ -108,16 +108,20 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if len(b.Withheld) > 0 || b.Decode(&c) != nil {
 		return plan.Assessment{}
 	}
+	v := node.NVIDIADriver.Get(facts, "")
+	driver, known := v.Get()
+	refusal, refused := refusal(driver, facts)
+	if refused && !known {
+		return plan.Assessment{Findings: []plan.Finding{refusal}}
+	}
 	gpus, a, ok := gpusToJudge(driverID, facts)
 	if !ok {
 		return a
 	}
-	v := node.NVIDIADriver.Get(facts, "")
-	driver, ok := v.Get()
-	if packaged, known := node.NVML.Get(facts, "").Get(); !ok && known && facts.Inventory.FromText() { // nobody said which driver runs
+	if packaged, ok := node.NVML.Get(facts, "").Get(); !known && ok && facts.Inventory.FromText() { // nobody said which driver runs
 		return plan.Assessment{Findings: judgeCompanions(node.NVIDIADriverState{Version: packaged.DriverVersion()}, facts)}
 	}
-	if !ok {
+	if !known {
 		f := plan.Unread(driverID, "whether the NVIDIA driver is loaded", v)
 		f.Target = "driver"
 		return plan.Assessment{Findings: []plan.Finding{f}}
@@ -135,7 +139,11 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		f.Source = v.Source()
 		a.Findings = append(a.Findings, f)
 	}
-	a.Findings = append(a.Findings, library(driver, facts))
+	if refused {
+		a.Findings = append(a.Findings, refusal)
+	} else {
+		a.Findings = append(a.Findings, library(driver, facts))
+	}
 	a.Findings = append(a.Findings, judgeCompanions(driver, facts)...)
 	return a
 }
@@ -245,7 +253,7 @@ func parameter(name, want string, all node.Value[map[string]string]) plan.Findin
 
 // library judges whether libnvidia-ml, and with it CUDA's libraries, are of the driver's version.
 func library(driver node.NVIDIADriverState, facts node.Facts) plan.Finding {
-	const id = "driver.library"
+	const id = libraryID
 	v := node.NVML.Get(facts, "")
 	state, ok := v.Get()
 	if !ok {
@@ -266,6 +274,52 @@ func library(driver node.NVIDIADriverState, facts node.Facts) plan.Finding {
 	}
 	return f
 }
+
+// refusal is the finding that the driver's library shows no GPU, as text tells; false where it does not.
+func refusal(driver node.NVIDIADriverState, facts node.Facts) (plan.Finding, bool) {
+	v := node.NVML.Get(facts, "")
+	state, _ := v.Get()
+	f := plan.Finding{ID: libraryID, Target: "library", Status: plan.Drift, Want: "one that answers", Found: state.Fault, Source: v.Source(), Why: "no new process can use a GPU"}
+	switch state.Fault {
+	case "":
+		return f, false
+	case node.NVMLDriverNotLoaded:
+		if driver.Loaded {
+			f.Summary = "nvidia-smi cannot talk to the driver, which is loaded"
+			f.Fix = "make its device nodes (nvidia-modprobe -c 0 -u), and look whether /dev/nvidiactl is there and open to its user; in a container, start that with the NVIDIA runtime"
+			break
+		}
+		f.ID, f.Target, f.Want, f.Found = driverID, "driver", "loaded", "not loaded"
+		f.Summary = "the NVIDIA driver is not loaded"
+		f.Fix = "modprobe nvidia, and read in the kernel log what it lacks: it was not built for this kernel (dkms status; install its headers and build it), Secure Boot refuses its signature, or nouveau has the GPUs; in a container, start that with the NVIDIA runtime"
+	case node.NVMLMismatch:
+		f.Summary = "the driver that is loaded and its library are of different versions"
+		if version := state.DriverVersion(); version != "" {
+			f.Found = "a library of " + version
+			f.Summary += ": the library is of " + version
+		}
+		f.Fix = "the driver was upgraded and not loaded anew: reboot, or stop what uses GPUs and reload it (/proc/driver/nvidia/version says which is loaded); hold its packages, so that unattended upgrades leave them alone"
+	case node.NVMLUnknown:
+		f.Summary = "the driver's library cannot start: " + state.Fault
+		f.Fix = "in a container that worked before: a daemon-reload of systemd on the host took its access to the device nodes; start it again, and see NVIDIA/nvidia-container-toolkit issue 48 for what lasts. On the node itself, look for NVRM and Xid in the kernel log"
+	case node.NVMLNoPermission:
+		f.Summary = "the driver's library may not open the device nodes"
+		f.Fix = "look at the modes of /dev/nvidia* (0666 unless NVreg_DeviceFileMode says otherwise), and at the device cgroup of the job"
+	case node.NVMLNoLibrary:
+		f.Summary = "the driver's library libnvidia-ml.so is not found"
+		f.Fix = "install the driver's libraries of the version of its kernel modules; in a container, start that with the NVIDIA runtime and the capability utility"
+	case node.NVMLNoDevices:
+		f.ID, f.Target, f.Want = "driver.devices", "gpus", "a GPU"
+		f.Summary = "the driver is loaded, and none of the GPUs can be used"
+		f.Fix = "lspci -d 10de: says which GPUs the PCI bus has (none: they are not powered or not passed through), and the kernel log why the driver gave up on them: RmInitAdapter failed, Xid 79, a GSP firmware that is missing, a model that this driver or its open modules do not know; those of VFIO are not its own"
+	default:
+		f.Summary = "the driver's library cannot start: " + state.Fault
+		f.Fix = "look for NVRM and Xid in the kernel log"
+	}
+	return f, true
+}
+
+const libraryID = "driver.library"
 
 // judge judges whether it has the driver's very version; false where none is installed.
 func (c companion) judge(driver node.NVIDIADriverState, v node.Value[node.FabricManagerState]) (plan.Finding, bool) {

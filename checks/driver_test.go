@@ -95,3 +95,35 @@ func TestDriverValidates(t *testing.T) {
 		}
 	}
 }
+
+// Text tells why the driver's library shows no GPU; what the driver is, it seldom tells.
+func TestDriverRefusal(t *testing.T) {
+	refused := func(fault, version string, answers ...node.Answer) node.Facts {
+		f := plantest.Node(append(answers, node.NVML.Answer("", node.Known(node.NVMLState{Version: version, Fault: fault}, node.Source{Path: "x.txt", Line: 2})))...)
+		inv := f.Inventory
+		inv.Given = node.Known([]string{"nvml"}, node.Source{})
+		return f.WithInventory(inv)
+	}
+	running := node.NVIDIADriver.Answer("", node.Known(node.NVIDIADriverState{Loaded: true, Version: "535.129.03"}, node.Source{Path: "y.txt"}))
+	const library = "drift driver.library library (x.txt:2)\n"
+	var cases []plantest.Case
+	for _, c := range []struct {
+		facts node.Facts
+		want  string
+		says  []string
+	}{
+		{refused(node.NVMLDriverNotLoaded, ""), "drift driver.loaded driver (x.txt:2)", []string{"the NVIDIA driver is not loaded\nmodprobe nvidia, and read in the kernel log what it lacks"}},
+		{refused(node.NVMLDriverNotLoaded, "", running), "skipped driver.fabric_manager fabric manager ()\n" + library + "ok driver.loaded driver (y.txt)", []string{"nvidia-smi cannot talk to the driver, which is loaded\nmake its device nodes"}},
+		{refused(node.NVMLMismatch, ".535.161"), library, []string{"are of different versions: the library is of 535.161\nthe driver was upgraded and not loaded anew"}},
+		{refused(node.NVMLMismatch, ""), library, []string{"are of different versions\n"}},
+		{refused(node.NVMLUnknown, ""), library, []string{"cannot start: Unknown Error\nin a container that worked before"}},
+		{refused(node.NVMLNoPermission, ""), library, []string{"may not open the device nodes"}},
+		{refused(node.NVMLNoLibrary, ""), library, []string{"libnvidia-ml.so is not found\ninstall the driver's libraries"}},
+		{refused(node.NVMLNoDevices, ""), "drift driver.devices gpus (x.txt:2)", []string{"none of the GPUs can be used\nlspci -d 10de:"}},
+		{refused("GPU access blocked by the operating system", ""), library, []string{"cannot start: GPU access blocked"}},
+	} {
+		state, _ := node.NVML.Get(c.facts, "").Get()
+		cases = append(cases, plantest.Case{Name: state.Fault, Blocks: `check "driver" "all" {}`, Facts: c.facts, Want: c.want, Says: c.says})
+	}
+	plantest.Run(t, checks.All(), cases)
+}

@@ -27,6 +27,7 @@ func (GPUs) Spec() plan.Spec {
 			{Name: "count", Type: cty.Number, Min: &low, Example: "8", Doc: "How many there must be. Left out, at least one."},
 			{Name: "product", Type: cty.String, Example: `"NVIDIA H200"`, Doc: "The name of the product that all must be, as nvidia-smi -L has it. Left out, any."},
 			{Name: "uniform", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Whether all must be alike: PCI id, product, size of BAR1, ECC, compute mode, persistence."},
+			{Name: "usable", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Whether the driver must be able to use each."},
 			{Name: "mig", Type: cty.Bool, Example: "false", Doc: "Whether all must be divided (Multi-Instance GPU), or none, now and after the next reset. Divided GPUs have no NVLink and no peers. Left out, either."},
 			{Name: "ecc", Type: cty.Bool, Example: "true", Doc: "Whether the memory of all must have error correction, or of none, now and after the next reset. Left out, either."},
 			{Name: "persistence", Type: cty.Bool, Example: "true", Doc: "Whether the driver must keep the state of all while nobody uses them, or of none; another one is a warning. Left out, either."},
@@ -37,13 +38,16 @@ func (GPUs) Spec() plan.Spec {
 type gpusConfig struct {
 	Product     *string `cty:"product"`
 	Uniform     bool    `cty:"uniform"`
+	Usable      bool    `cty:"usable"`
 	MIG         *bool   `cty:"mig"`
 	ECC         *bool   `cty:"ecc"`
 	Persistence *bool   `cty:"persistence"`
 }
 
 // asks reports whether the driver has to be asked.
-func (c gpusConfig) asks() bool { return c.Product != nil || c.Uniform || len(c.toggles()) > 0 }
+func (c gpusConfig) asks() bool {
+	return c.Product != nil || c.Uniform || c.Usable || len(c.toggles()) > 0
+}
 
 // Queries are what the driver says of each GPU, if anything but their number is judged.
 func (GPUs) Queries(b plan.Block, inv node.Inventory) []node.Query {

@@ -29,6 +29,9 @@ func TestGPUStates(t *testing.T) {
 		judge("something is unknown", uniform, second(func(s *node.GPUState) { s.ECC = denied[bool]() }), count+"unknown"+alike, "whether all GPUs are alike is unknown: ECC of GPU 0000:2b:00.0: permission denied"),
 		judge("something is unknown, and something differs", uniform, second(func(s *node.GPUState) { s.ECC, s.Persistence = denied[bool](), known(false) }), count+"drift"+alike),
 
+		judge("usable", `check "gpus" "all" { usable = true }`, newBox("2330", 2), count),
+		judge("one that is lost", `check "gpus" "all" { usable = true }`, second(func(s *node.GPUState) { s.Fault = "GPU is lost" }), count+"drift gpus.fault 0000:2b:00.0 (/sys)", "GPU 0000:2b:00.0 (H100 80GB HBM3) cannot be used: GPU is lost\nlook for Xid in the kernel log"),
+
 		judge("products", product, newBox("2330", 2, change(1, func(s *node.GPUState) { s.Product = known("NVIDIA 2330 PCIe") })), count+"ok gpus.product 0000:1b:00.0 (/sys)\ndrift gpus.product 0000:2b:00.0 (/sys)", "GPU 0000:2b:00.0 is NVIDIA 2330 PCIe, wanted is NVIDIA 2330"),
 		judge("a product that is unknown", product, newBox("2330", 1, change(0, func(s *node.GPUState) { s.Product = denied[string]() })), count+"unknown gpus.product 0000:1b:00.0 (/sys)"),
 

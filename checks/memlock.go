@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -26,32 +27,34 @@ func (Memlock) Spec() plan.Spec {
 		Attributes: []plan.Attribute{
 			{Name: "min", Type: cty.DynamicPseudoType, Default: cty.StringVal("unlimited"), Example: `"unlimited"`, Doc: `Bytes that must be allowed at least, or "unlimited".`},
 			{Name: "services", Type: cty.List(cty.String), Required: true, Example: `["slurmd", "containerd"]`, Doc: "The services; one that is not installed or does not run is skipped."},
+			{Name: "processes", Type: cty.List(cty.String), Example: `["process 4711"]`, Doc: "Processes whose limits were pasted, by what the text calls them. A node is not asked for them by name."},
 		},
 	}
 }
 
 type memlock struct {
-	Services []string `cty:"services"`
+	Services  []string `cty:"services"`
+	Processes []string `cty:"processes"`
 }
 
-func decodeMemlock(b plan.Block) (units []string, least limits.Value, err error) {
+func decodeMemlock(b plan.Block) (units, processes []string, least limits.Value, err error) {
 	var c memlock
 	if err := b.Decode(&c); err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	for _, s := range c.Services {
 		units = append(units, plan.UnitName(s))
 	}
 	if v := b.Attributes["min"]; v != cty.NilVal && !v.IsNull() {
 		least, err = blocklimits.Parse(v)
-		return units, least, err
+		return units, c.Processes, least, err
 	}
-	return units, limits.Unlimited, nil
+	return units, c.Processes, limits.Unlimited, nil
 }
 
 // Validate finds a min that is no limit, and names that no unit has.
 func (Memlock) Validate(b plan.Block) []plan.Problem {
-	units, _, err := decodeMemlock(b)
+	units, _, _, err := decodeMemlock(b)
 	var problems []plan.Problem
 	if err != nil {
 		problems = append(problems, plan.Problem{Attribute: "min", Summary: "not a limit", Detail: err.Error()})
@@ -64,59 +67,65 @@ func (Memlock) Validate(b plan.Block) []plan.Problem {
 	return problems
 }
 
-// Queries are the services and their processes.
+// Queries are the services and their processes, and those that text gave.
 func (Memlock) Queries(b plan.Block, _ node.Inventory) []node.Query {
-	units, _, _ := decodeMemlock(b)
+	units, processes, _, _ := decodeMemlock(b)
 	var queries []node.Query
 	for _, unit := range units {
 		queries = append(queries, node.Unit.Query(unit), node.ProcLimits.Query(unit))
 	}
+	for _, process := range processes {
+		queries = append(queries, node.ProcLimits.Query(process))
+	}
 	return queries
 }
 
-// Assess judges each service's main process.
+// Assess judges each service's main process, and each process of text.
 func (Memlock) Assess(b plan.Block, facts node.Facts) plan.Assessment {
-	units, least, _ := decodeMemlock(b)
+	units, processes, least, _ := decodeMemlock(b)
 	var a plan.Assessment
 	for _, unit := range units {
-		a.Findings = append(a.Findings, judgeMemlock(unit, least, facts))
+		f := judgeService(unit, least, facts)
+		f.Target = cmp.Or(f.Target, unit)
+		a.Findings = append(a.Findings, f)
+	}
+	for _, process := range processes {
+		f := judgeProcess(process, least, facts, "raise what it may lock where it is started, and start it again: LimitMEMLOCK=infinity of a unit, ulimit -l unlimited of a shell")
+		f.Target = cmp.Or(f.Target, process)
+		a.Findings = append(a.Findings, f)
 	}
 	return a
 }
 
-// shellUnit stands for a shell that text tells the limits of, and that is of no unit.
-const shellUnit = "shell.service"
+const memlockID = "memlock.process"
 
-func judgeMemlock(unit string, least limits.Value, facts node.Facts) plan.Finding {
-	const id = "memlock.process"
-	skipped := plan.Finding{ID: id, Target: unit, Status: plan.Skipped}
+func judgeService(unit string, least limits.Value, facts node.Facts) plan.Finding {
+	skipped := plan.Finding{ID: memlockID, Status: plan.Skipped}
 	if u, ok := node.Unit.Get(facts, unit).Get(); ok && u.Load == "not-found" {
 		skipped.Summary = unit + " is not installed"
 		return skipped
 	}
-	v := node.ProcLimits.Get(facts, unit)
-	p, ok := v.Get()
-	switch {
-	case facts.Inventory.RootDirectory:
+	if facts.Inventory.RootDirectory {
 		skipped.Summary = "running processes are not judged (--root)"
 		return skipped
+	}
+	return judgeProcess(unit, least, facts, "give "+strings.TrimSuffix(unit, ".service")+" LimitMEMLOCK= and restart it: block limits does both")
+}
+
+// judgeProcess judges what the process of a unit may lock, or one that text calls so.
+func judgeProcess(name string, least limits.Value, facts node.Facts, fix string) plan.Finding {
+	v := node.ProcLimits.Get(facts, name)
+	p, ok := v.Get()
+	switch {
 	case !ok:
-		f := plan.Unread(id, "the limits of "+unit+"'s process", v)
-		f.Target = unit
-		return f
+		return plan.Unread(memlockID, "the limits of "+name+"'s process", v)
 	case !p.Running:
-		skipped.Summary = unit + " has no running process"
-		return skipped
+		return plan.Finding{ID: memlockID, Status: plan.Skipped, Summary: name + " has no running process"}
 	}
-	f, err := blocklimits.Judge("memlock", least, unit, p, v.Source())
+	f, err := blocklimits.Judge("memlock", least, name, p, v.Source())
 	if err != nil {
-		return plan.Finding{ID: id, Target: unit, Status: plan.Undetermined, Source: v.Source(), Summary: fmt.Sprintf("the limits of %s (process %d) cannot be read: %v", unit, p.PID, err)}
+		return plan.Finding{ID: memlockID, Status: plan.Undetermined, Source: v.Source(), Summary: fmt.Sprintf("the limits of %s cannot be read: %v", name, err)}
 	}
-	f.ID = id
-	if unit == shellUnit && facts.Inventory.FromText() {
-		f.Fix = "logins take it from /etc/security/limits.conf and limits.d (block limits), a shell in a job from the service that started the job"
-		return f
-	}
-	f.Fix = "give " + strings.TrimSuffix(unit, ".service") + " LimitMEMLOCK= and restart it: block limits does both"
+	f.ID, f.Fix = memlockID, fix
 	return f
 }

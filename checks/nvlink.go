@@ -192,37 +192,45 @@ func linksFix(g node.GPU, parameters map[string]string, active node.Value[int]) 
 	}
 }
 
-// slowLinks judges the slowest of the active links; false where there is none, or what its model can is not known.
+// slowLinks judges the slowest of the active links; false where there is none, or what its model can is not known. A link without a
+// rate carries nothing, whatever the model.
 func slowLinks(g node.GPU, state node.NVLinkState) (plan.Finding, bool) {
 	model, _ := g.Model()
-	if model.SpeedMBps == 0 {
-		return plan.Finding{}, false
-	}
-	slowest, number := 0, 0
+	var slowest *node.NVLinkPort
 	var unread []plan.Finding
-	for _, l := range state.Links {
+	speedOf := func(l node.NVLinkPort) int { speed, _ := l.SpeedMBps.Get(); return speed }
+	for i, l := range state.Links {
 		s, ok := l.State.Get()
-		switch speed, told := l.SpeedMBps.Get(); {
+		switch {
 		case !ok && !l.State.IsUnsupported():
 			unread = append(unread, unreadGPU(linkSpeedID, g.Address, fmt.Sprintf("the state of NVLink %d", l.Link), l.State))
 		case s != node.NVLinkActive:
-		case !told:
+		case !l.SpeedMBps.IsKnown():
 			unread = append(unread, unreadGPU(linkSpeedID, g.Address, fmt.Sprintf("the speed of NVLink %d", l.Link), l.SpeedMBps))
-		case slowest == 0 || speed < slowest:
-			slowest, number = speed, l.Link
+		case slowest == nil || speedOf(l) < speedOf(*slowest):
+			slowest = &state.Links[i]
 		}
 	}
+	dead := slowest != nil && speedOf(*slowest) == 0
 	switch {
-	case len(unread) > 0 && (slowest == 0 || slowest >= model.SpeedMBps):
+	case model.SpeedMBps == 0 && !dead:
+		return plan.Finding{}, false
+	case len(unread) > 0 && (slowest == nil || speedOf(*slowest) >= model.SpeedMBps && !dead):
 		return unread[0], true
-	case slowest == 0:
+	case slowest == nil:
 		return plan.Finding{}, false
 	}
-	f := plan.Finding{ID: linkSpeedID, Target: g.Address, Status: plan.OK, Want: "at least " + gigabytes(model.SpeedMBps), Found: gigabytes(slowest)}
+	speed := speedOf(*slowest)
+	f := plan.Finding{ID: linkSpeedID, Target: g.Address, Status: plan.OK, Want: "at least " + gigabytes(model.SpeedMBps), Found: gigabytes(speed)}
 	f.Summary = fmt.Sprintf("the active NVLinks of %s run at %s or more", name(g), f.Found)
-	if slowest < model.SpeedMBps {
+	switch {
+	case dead:
+		f.Status, f.Want = plan.Drift, "a rate"
+		f.Summary = fmt.Sprintf("NVLink %d of %s is active with a rate of 0 GB/s: it carries nothing", slowest.Link, name(g))
+		f.Fix = "look for Xid 74 and SXid in the kernel log; reset the GPUs (nvidia-smi -r); links that stay so are the vendor's to repair"
+	case speed < model.SpeedMBps:
 		f.Status = plan.Drift
-		f.Summary = fmt.Sprintf("NVLink %d of %s runs at %s, NVLink %d has %s", number, name(g), f.Found, model.Generation, gigabytes(model.SpeedMBps))
+		f.Summary = fmt.Sprintf("NVLink %d of %s runs at %s, NVLink %d has %s", slowest.Link, name(g), f.Found, model.Generation, gigabytes(model.SpeedMBps))
 		f.Fix = "look for NVreg_RmNvlinkBandwidth in /etc/modprobe.d, which saves power at the cost of speed, and for Xid 74 in the kernel log"
 	}
 	return f, true

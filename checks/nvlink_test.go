@@ -46,6 +46,10 @@ func TestNVLink(t *testing.T) {
 
 		judge("links at half their speed", all, hgx(2, off(nvlinks(18, 13281))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 0 of GPU 0000:2b:00.0 (H100 80GB HBM3) runs at 13.281 GB/s, NVLink 4 has 26.562 GB/s"),
 		judge("one slow link", all, hgx(2, off(edited(strange, 7, func(l *node.NVLinkPort) { l.SpeedMBps = known(20000) }))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 7 of GPU 0000:2b:00.0"),
+		judge("links without a rate", all, hgx(2, off(nvlinks(18, 0))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 0 of GPU 0000:2b:00.0 (H100 80GB HBM3) is active with a rate of 0 GB/s: it carries nothing\nlook for Xid 74"),
+		judge("one link without a rate, and one whose is unknown", all, hgx(2, off(edited(edited(strange, 7, func(l *node.NVLinkPort) { l.SpeedMBps = known(0) }), 3, func(l *node.NVLinkPort) { l.SpeedMBps = denied[int]() }))),
+			first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 7 of GPU 0000:2b:00.0 (H100 80GB HBM3) is active with a rate of 0"),
+		judge("links without a rate, of two of a model that is not in the table", links("18"), newBox("9999", 2, linked(18, 0)), first+"ok"+second+"drift nvlink.speed 0000:1b:00.0 (/sys)\ndrift nvlink.speed 0000:2b:00.0 (/sys)\n"),
 		judge("a speed that is unknown", all, hgx(2, off(edited(strange, 7, func(l *node.NVLinkPort) { l.SpeedMBps = denied[int]() }))), first+"ok"+second+fast+"unknown nvlink.speed 0000:2b:00.0 (/sys)\n", "the speed of NVLink 7 of GPU 0000:2b:00.0 is unknown"),
 		judge("a state that is unknown", all, hgx(2, off(edited(strange, 7, func(l *node.NVLinkPort) { l.State = denied[string]() }))), first+"unknown"+second+fast+"unknown nvlink.speed 0000:2b:00.0 (/sys)\n", "the state of link 7 is unknown: permission denied"),
 		judge("a state that is unknown, and a slow link", all, hgx(2, off(edited(edited(strange, 7, func(l *node.NVLinkPort) { l.State = denied[string]() }), 9, func(l *node.NVLinkPort) { l.SpeedMBps = known(20000) }))),

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -132,7 +133,7 @@ func (PCIeLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		return links(plan.Finding{ID: linkID, Status: plan.Skipped, Summary: "hardware is not judged (--root)"})
 	case virtualMachine(inv):
 		return links(plan.Finding{ID: linkID, Status: plan.Skipped, Summary: "a virtual machine shows the links that its hypervisor chose to show"})
-	case !inv.Virtualization.IsKnown():
+	case !inv.Virtualization.IsKnown() && !inv.FromText():
 		return links(plan.Unread(linkID, "whether these links are real (those of a virtual machine are not)", inv.Virtualization))
 	}
 	v := c.linked(b, inv)
@@ -149,7 +150,7 @@ func (PCIeLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	return a
 }
 
-// judge is the finding for one device; false for one without a link that nobody named.
+// judge is the finding for one device; false for one without a link that nobody named, and for one of whose link text says nothing.
 func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, bool) {
 	inv := facts.Inventory
 	function, there := inv.PCIFunction(address)
@@ -169,6 +170,8 @@ func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, b
 	own, bestKnown := state.Max.Get()
 	best := own
 	switch {
+	case inv.FromText() && v.IsZero() && c.Devices == nil:
+		return plan.Finding{}, false
 	case link.IsUnsupported() && c.Devices == nil:
 		return plan.Finding{}, false
 	case link.IsUnsupported() && c.Speed == nil && c.Width == nil:
@@ -179,6 +182,7 @@ func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, b
 		return unreadLink(address, "what the link of "+address+" can do", state.Max), true
 	}
 	// Below a root bus there is no port to ask; the function's own best is what is known.
+	bothEnds := !inv.FromText()
 	if function.Parent != "" {
 		above := node.PCILink.Get(facts, function.Parent)
 		port, _ := above.Get()
@@ -187,12 +191,18 @@ func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, b
 			limit = node.UnknownLike[pciregs.Link](above)
 		}
 		other, ok := limit.Get()
-		if !ok {
+		switch {
+		case ok:
+			best, bothEnds = best.Within(other), true
+		case !inv.FromText():
 			return unreadLink(address, fmt.Sprintf("what %s, the port above %s, can do", function.Parent, address), limit), true
 		}
-		best = best.Within(other)
 	}
-	return c.compare(function, now, best, own, link.Source()), true
+	f := c.compare(function, state, best, bothEnds)
+	if doubtful := !bothEnds || !inv.Virtualization.IsKnown(); doubtful && f.Status == plan.Drift && 2*now.Width >= best.Width {
+		f.Severity = cmp.Or(f.Severity, plan.Warning)
+	}
+	return f, true
 }
 
 func unreadLink(address, what string, v node.Value[pciregs.Link]) plan.Finding {
@@ -201,22 +211,33 @@ func unreadLink(address, what string, v node.Value[pciregs.Link]) plan.Finding {
 	return f
 }
 
+// ends says which ends of a link are known to be able to do something.
+func ends(both bool) string {
+	if both {
+		return "both ends"
+	}
+	return "the device"
+}
+
 // slowest is the speed at which an idle GPU lets its link run.
 const slowest = 2.5
 
-// compare judges a link that runs as now and could run as best; own is what the function alone could do.
-func (c pcieLinkConfig) compare(function node.PCIFunction, now, best, own pciregs.Link, source node.Source) plan.Finding {
-	want := c.wish(best)
+// compare judges a link that could run as best, which is what both of its ends can do, or as far as is known the function's own.
+func (c pcieLinkConfig) compare(function node.PCIFunction, state node.PCILinkState, best pciregs.Link, bothEnds bool) plan.Finding {
+	now, _ := state.Current.Get()
+	own, _ := state.Max.Get()
+	busy, _ := state.Busy.Get()
+	want, source := c.wish(best), state.Current.Source()
 	f := plan.Finding{
 		ID: linkID, Target: function.Address, Status: plan.OK, Source: source, Want: want.String(), Found: now.String(), Running: now.String(),
 		Summary: fmt.Sprintf("the link of %s runs at %s", function.Address, now),
 	}
-	idle := function.IsNVIDIAGPU() && now.SpeedGTs == slowest && now.SpeedGTs < want.SpeedGTs
+	idle := function.IsNVIDIAGPU() && now.SpeedGTs == slowest && now.SpeedGTs < want.SpeedGTs && !busy
 	narrow, slow := now.Width < want.Width, now.SpeedGTs < want.SpeedGTs && !idle
 	switch {
 	case best.Slower(want):
 		f.ID, f.Status = "pcie_link.limit", plan.Drift
-		f.Summary += fmt.Sprintf(", both ends can do %s, wanted is %s", best, want)
+		f.Summary += fmt.Sprintf(", %s can do %s, wanted is %s", ends(bothEnds), best, want)
 		f.Fix = "use a slot that can do more; look in the BIOS whether its speed or bifurcation is limited"
 		if own.Slower(want) {
 			f.Fix = fmt.Sprintf("the card itself can do %s: no slot makes it faster; use another model, or want less of this one in the profile", own)
@@ -226,15 +247,18 @@ func (c pcieLinkConfig) compare(function node.PCIFunction, now, best, own pcireg
 		if narrow {
 			f.ID = "pcie_link.width"
 		}
-		f.Summary += fmt.Sprintf(", both ends can do %s", best)
+		f.Summary += fmt.Sprintf(", %s can do %s", ends(bothEnds), best)
 		f.Why = "all traffic of the device goes over this link: half the lanes or half the speed is half the bandwidth"
 		f.Fix = "power off and reseat the card and its cable, then try another riser or slot; look in the BIOS for a limit of speed or bifurcation, and for correctable errors of the link (AER) in the kernel log"
-		if !narrow && function.IsNVIDIAGPU() {
+		if !bothEnds {
+			f.Fix = "look what the port above it can do, in lspci -vvv of that port: a slot may be wired for less; where it can do more, " + f.Fix
+		}
+		if !narrow && !busy && function.IsNVIDIAGPU() {
 			f.Severity = plan.Warning
 			f.Fix = "look again while the GPU works, since its link may be at rest; if it stays slow, " + f.Fix
 		}
 	case idle:
-		f.Summary += fmt.Sprintf(", as an idle GPU's does; both ends can do %s", best)
+		f.Summary += fmt.Sprintf(", as an idle GPU's does; %s can do %s", ends(bothEnds), best)
 	}
 	if gpu := (node.GPU{Address: function.Address, PCIID: function.ID()}); f.Status == plan.OK && c.Speed == nil && function.IsNVIDIAGPU() && best.SpeedGTs < speedOf(gpu) {
 		f.ID, f.Status, f.Severity = "pcie_link.limit", plan.Drift, plan.Info

@@ -1,6 +1,7 @@
 package checks_test
 
 import (
+	"slices"
 	"testing"
 
 	"busbar/checks"
@@ -69,6 +70,22 @@ func TestPCIeLink(t *testing.T) {
 	undetected.Virtualization = node.Unknown[string]("not read", node.Source{})
 	tree := slotted().Inventory
 	tree.RootDirectory = true
+	// Text gives a GPU or a NIC and what they can do, and seldom the port above or whether it is of a virtual machine.
+	told := func(f node.Facts, parent string) node.Facts {
+		inv := f.Inventory
+		inv.Given = node.Known([]string{"pci_link"}, node.Source{})
+		inv.Virtualization = node.Unknown[string]("no text that was given says it", node.Source{})
+		functions, _ := inv.PCI.Get()
+		functions = slices.Clone(functions)
+		for i := range functions {
+			if functions[i].Parent != parent {
+				functions[i].Parent = ""
+			}
+		}
+		inv.PCI = node.Known(functions, node.Source{})
+		return f.WithInventory(inv)
+	}
+	busy := node.PCILink.Answer(slotGPU, node.Known(node.PCILinkState{Current: node.Known(idleX16, node.Source{}), Max: node.Known(gen5x16, node.Source{}), Busy: node.Known(true, node.Source{})}, node.Source{}))
 	same := func(name, blocks string, f node.Facts, want string, says ...string) plantest.Case {
 		return plantest.Case{Name: name, Blocks: blocks, Facts: f, Want: want, Says: says}
 	}
@@ -103,6 +120,17 @@ func TestPCIeLink(t *testing.T) {
 			gpuOK+"unknown pcie_link.link 0000:38:00.0 ()\n", "what the link of 0000:38:00.0 can do is unknown: not recorded"),
 		same("a virtual machine", anything, virtual(slotted()), "skipped pcie_link.link links ()\n"),
 		same("a virtual machine or not", anything, slotted().WithInventory(undetected), "unknown pcie_link.link links ()\n", "whether these links are real"),
+		same("text of links as they can", anything, told(slotted(), ""), gpuOK+nicOK),
+		same("text of a quarter of the lanes", anything, told(slotted(link(slotGPU, pciregs.Link{SpeedGTs: 32, Width: 4}, gen5x16)), ""),
+			nicOK+"drift pcie_link.width 0000:16:00.0 (/sys/bus/pci/devices/0000:16:00.0)\n", "runs at 32GT/s x4, the device can do 32GT/s x16\nlook what the port above it can do"),
+		same("text of half the lanes, which may be all that the slot has", anything, told(slotted(link(slotNIC, gen5x8, gen5x16)), ""),
+			gpuOK+"drift warn pcie_link.width 0000:38:00.0 (/sys/bus/pci/devices/0000:38:00.0)\n"),
+		same("text of half the lanes below a port that has all", anything, told(slotted(link(slotNIC, gen5x8, gen5x16)), nicPort),
+			gpuOK+"drift warn pcie_link.width 0000:38:00.0 (/sys/bus/pci/devices/0000:38:00.0)\n", "runs at 32GT/s x8, both ends can do 32GT/s x16\npower off"),
+		same("text of a slot that has a quarter of the lanes", anything, told(slotted(link(nicPort, pciregs.Link{SpeedGTs: 32, Width: 4}, pciregs.Link{SpeedGTs: 32, Width: 4}), link(slotNIC, pciregs.Link{SpeedGTs: 32, Width: 4}, gen5x16)), nicPort), gpuOK+nicOK),
+		same("text of a slower NIC, which may be in an older slot", anything, told(slotted(link(slotNIC, gen4x16, gen5x16)), ""), gpuOK+"drift warn pcie_link.speed 0000:38:00.0 (/sys/bus/pci/devices/0000:38:00.0)\n"),
+		same("text of an idle GPU", anything, told(slotted(link(slotGPU, idleX16, gen5x16)), ""), gpuOK+nicOK, "as an idle GPU's does; the device can do 32GT/s x16"),
+		same("a GPU at work over a link at rest", anything, slotted(busy), nicOK+"drift pcie_link.speed 0000:16:00.0 ()\n"),
 		same("a directory tree", anything, slotted().WithInventory(tree), "skipped pcie_link.link links ()\n"),
 		same("an unknown bus", anything, slotted().WithInventory(gone), "unknown pcie_link.link links ()\n"),
 	})

@@ -90,7 +90,11 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	for _, p := range ports {
 		v := p.rdma(facts)
 		state, ok := v.Get()
+		link, _ := p.link(facts).Get()
 		switch {
+		case facts.Inventory.FromText() && !state.PhysState.IsKnown() && (state.State.IsKnown() || link.Carrier.IsKnown()):
+			a.Findings = append(a.Findings, portTold(p, state.State, link.Carrier))
+			continue
 		case !ok && facts.Inventory.RDMA.IsKnown() && !p.RDMA.IsKnown():
 			f := rdmaDevice(p, facts.Inventory)
 			f.ID = "rdma_port.state"
@@ -102,7 +106,9 @@ func (RDMAPort) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			continue
 		}
 		if logical, ok := state.State.Get(); !ok || logical == node.RDMAActive {
-			linked, rates = append(linked, p), append(rates, rateOf(p, state, facts))
+			if rate := rateOf(p, state, facts); rate.IsKnown() || !facts.Inventory.FromText() {
+				linked, rates = append(linked, p), append(rates, rate)
+			}
 		}
 		a.Findings = append(a.Findings, portState(p, "rdma_port.state", state, v.Source()))
 		if c.LinkLayer != nil {
@@ -163,6 +169,32 @@ func portState(p port, id string, state node.RDMAPortState, source node.Source) 
 		f.Fix = fmt.Sprintf("bring %s up; where it is up and has no carrier: %s", p.netdev(), f.Fix)
 	case physical == "Disabled":
 		f.Fix = "the port is switched off: here or at the switch (ibportstate)"
+	}
+	return f
+}
+
+// portTold judges a port of which text says less than a node does: its state alone, or else whether its network device has a link. What
+// RDMA does over InfiniBand does not hang on that of IPoIB.
+func portTold(p port, state node.Value[string], carrier node.Value[bool]) plan.Finding {
+	f := p.finding("rdma_port.state")
+	if logical, ok := state.Get(); ok {
+		f.Want, f.Found, f.Source, f.Summary = node.RDMAActive, logical, state.Source(), p.name()+" is "+logical
+		if f.Found != f.Want {
+			f.Status, f.Fix = plan.Drift, noLink
+			f.Summary += ", wanted is " + f.Want
+		}
+		return f
+	}
+	f.Want, f.Found, f.Source, f.Summary = "a link", "a link", carrier.Source(), fmt.Sprintf("%s of %s has a link", p.netdev(), p.name())
+	if there, _ := carrier.Get(); there {
+		return f
+	}
+	f.Status, f.Found = plan.Drift, "none"
+	f.Summary = fmt.Sprintf("%s of %s has no link, or is down", p.netdev(), p.name())
+	f.Fix = fmt.Sprintf("bring %s up; where it is up and has no carrier: %s", p.netdev(), noLink)
+	if strings.HasPrefix(p.netdev(), "ib") {
+		f.Summary += "; that is IPoIB's, and the port may be ACTIVE all the same"
+		f.Fix = "see with ibstat whether the port is ACTIVE; then IPoIB alone is not set up, which RDMA does not need"
 	}
 	return f
 }

@@ -147,6 +147,37 @@ func TestRDMAPort(t *testing.T) {
 	})
 }
 
+// Text says of a port less than a node: its state alone, or whether its network device has a link.
+func TestRDMAPortOfText(t *testing.T) {
+	told := func(edit func(*rail)) node.Facts {
+		f := rails(second(func(r *rail) {
+			r.port, r.link = node.RDMAPortState{}, node.LinkState{Netdev: r.link.Netdev}
+			edit(r)
+		}))
+		inv := f.Inventory
+		inv.Given = node.Known([]string{"ports"}, node.Source{})
+		return f.WithInventory(inv)
+	}
+	blocks := `check "rdma_port" "given" {
+		severity = "warn"
+		nics     = [{ address = "0000:24:00.0" }]
+		rate     = 1
+	}`
+	const state = "rdma_port.state 0000:24:00.0 (/sys)\n"
+	plantest.Run(t, checks.All(), []plantest.Case{
+		judge("a link", blocks, told(func(r *rail) { r.link.Carrier = known(true) }), "ok warn "+state, "eth2 of mlx5_2/1 (0000:24:00.0) has a link"),
+		judge("no link", blocks, told(func(r *rail) { r.link.Carrier = known(false) }), "drift warn "+state, "eth2 of mlx5_2/1 (0000:24:00.0) has no link, or is down\nbring eth2 up"),
+		judge("no link of IPoIB", blocks, told(func(r *rail) {
+			r.link.Carrier, r.netdev.Name, r.device.Ports[0].Netdev = known(false), "ib0", "ib0"
+		}), "drift warn "+state, "ib0 of mlx5_2/1 (0000:24:00.0) has no link, or is down; that is IPoIB's"),
+		judge("a state", blocks, told(func(r *rail) { r.port.State, r.link.Carrier = known("ACTIVE"), known(false) }), "ok warn "+state, "is ACTIVE"),
+		judge("a state that is down", blocks, told(func(r *rail) { r.port.State = known("DOWN") }), "drift warn "+state, "is DOWN, wanted is ACTIVE\nlook at the cable"),
+		judge("both states, and no rate", blocks, told(func(r *rail) {
+			r.port = node.RDMAPortState{LinkLayer: "Ethernet", State: known("ACTIVE"), PhysState: known("LinkUp")}
+		}), "ok warn "+state, "is ACTIVE, LinkUp"),
+	})
+}
+
 // Versions are compared number by number, not as text.
 func TestRDMAPortFirmware(t *testing.T) {
 	var cases []plantest.Case

@@ -131,10 +131,23 @@ type NVMLState struct {
 	// Driver is the version of the driver that it talks to (nvmlSystemGetDriverVersion); unknown where it does not,
 	// with the reason that NVML gives.
 	Driver Value[string] `json:"driver,omitzero"`
+	// Fault is why it shows no GPU at all, one of the NVML constants or NVML's own words, as text tells of nvidia-smi and others; empty
+	// for one that answers. Of a node that is read, NVMLState is unknown then.
+	Fault string `json:"fault,omitempty"`
 }
 
 // PackagedNVML is NVMLState.Version where only the version of its package is known, which is the driver's: "?.580.159.04".
 func PackagedNVML(driver string) string { return "?." + driver }
+
+// Faults of NVMLState: those of nvmlInit in NVML's words (nvmlErrorString, as nvidia-smi prints them), and what nvidia-smi says itself.
+const (
+	NVMLDriverNotLoaded = "Driver Not Loaded"
+	NVMLMismatch        = "Driver/library version mismatch"
+	NVMLUnknown         = "Unknown Error"
+	NVMLNoPermission    = "Insufficient Permissions"
+	NVMLNoLibrary       = "libnvidia-ml.so is not found"
+	NVMLNoDevices       = "No devices were found"
+)
 
 // DriverVersion is the version of the driver that the library came with.
 func (s NVMLState) DriverVersion() string {

@@ -32,4 +32,6 @@ type PCILinkState struct {
 	// Max is what the function itself can do; the link can do what both ends can
 	// (pciregs.Link.Within).
 	Max Value[pciregs.Link] `json:"max,omitzero"`
+	// Busy: the device was at work when Current was read, as nvidia-smi -q says of a GPU (Utilization). Nobody else says it.
+	Busy Value[bool] `json:"busy,omitzero"`
 }

@@ -115,6 +115,10 @@ func answers() []node.Answer {
 			Loader: node.LoaderGRUBDebian, Defaults: value(files), References: []node.Reference{{Path: "/x", Exists: true, Text: "y"}, {Path: "/z"}},
 			Generated: "menuentry", GeneratedReason: "/boot: no", UpdateGrub: true,
 		}, at("/etc/default/grub"))),
+		node.Initramfs.Answer("nvidia", node.Known(node.InitramfsState{
+			Kernel: "6.8.0-45-generic", Image: "/boot/initrd.img-6.8.0-45-generic", Generator: node.GeneratorInitramfsTools, Frozen: at("/etc/initramfs-tools/update-initramfs.conf"),
+			Module: "/usr/lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko", Modules: []string{"nvidia"}, Files: value(files),
+		}, at("/boot/initrd.img-6.8.0-45-generic"))),
 		node.IOMMU.Answer("", node.Known(node.IOMMUState{
 			Units: []string{"dmar0"}, Tables: []string{"DMAR"}, MaxAPICID: node.Known(255, at("/proc/cpuinfo")),
 			Groups: []node.IOMMUGroup{{ID: 3, Type: node.Unknown[string]("before 5.11", node.Source{}), Devices: []string{"0000:1b:00.0"}}},
@@ -144,7 +148,7 @@ func answers() []node.Answer {
 		}, at("/sys/config"))),
 		node.PCIRegisters.Answer("0000:1b:00.0", node.Known(node.PCIRegisterState{ACS: node.Unknown[pciregs.ACS]("run as root", at("/sys/config")), BARs: node.Known([]pciregs.BAR{}, at("/sys/resource"))}, at("/sys/config"))),
 		node.PCILink.Answer("0000:1b:00.0", node.Known(node.PCILinkState{
-			Current: node.Known(pciregs.Link{SpeedGTs: 2.5, Width: 8}, at("/sys/current_link_speed")), Max: node.Known(pciregs.Link{SpeedGTs: 32, Width: 16}, at("/sys/max_link_speed")),
+			Current: node.Known(pciregs.Link{SpeedGTs: 2.5, Width: 8}, at("/sys/current_link_speed")), Max: node.Known(pciregs.Link{SpeedGTs: 32, Width: 16}, at("/sys/max_link_speed")), Busy: node.Known(true, at("")),
 		}, at("/sys"))),
 		node.RDMAPort.Answer("mlx5_1/1", node.Known(node.RDMAPortState{
 			LinkLayer: "Ethernet", State: known("ACTIVE"), PhysState: known("LinkUp"), Rate: known("400 Gb/sec (4X NDR)"), LID: known(7), SMLID: known(1),
@@ -191,7 +195,7 @@ func answers() []node.Answer {
 		}, at("/proc/driver/nvidia/version"))),
 		node.FabricManager.Answer("", node.Known(node.FabricManagerState{Installed: true, Version: known("580.159.04")}, at("/var/lib/dpkg/status"))),
 		node.IMEX.Answer("", node.Known(node.FabricManagerState{}, at("/usr/bin/nvidia-imex"))),
-		node.NVML.Answer("", node.Known(node.NVMLState{Version: "13.580.159.04", Driver: known("580.159.04")}, node.Source{Call: "nvmlSystemGetNVMLVersion"})),
+		node.NVML.Answer("", node.Known(node.NVMLState{Version: "13.580.159.04", Driver: known("580.159.04"), Fault: node.NVMLUnknown}, node.Source{Call: "nvmlSystemGetNVMLVersion"})),
 		node.GPUInfo.Answer("0000:1b:00.0", node.Known(node.GPUState{
 			Fault: "GPU is lost", Minor: known(3), UUID: known("GPU-0"), Product: known("NVIDIA H200"), PCIID: known("10de:2335"), Subsystem: known("10de:18bf"),
 			MIG: known(false), MIGPending: known(true), Virtualization: known(node.GPUPassthrough), Persistence: known(true), ECC: known(true), ECCPending: known(false),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +23,9 @@ const (
 	Fail Verdict = "fail"
 	// Warn: something of severity warn is not.
 	Warn Verdict = "warn"
-	// Fine: nothing is wrong in what was given.
+	// Fine: nothing is wrong in what was given, and what it is about was judged.
 	Fine Verdict = "ok"
-	// Unjudged: nothing could be judged, or what was given may hide what is wrong.
+	// Unjudged: nothing is wrong in what could be judged, and that is nothing, or too little to say so of what was given.
 	Unjudged Verdict = "unknown"
 )
 
@@ -52,21 +53,27 @@ type Diagnosis struct {
 	ExitCode int            `json:"exit_code"`
 }
 
-// NewDiagnosis is what findings over pasted text come to.
-func NewDiagnosis(profile Profile, inputs []paste.Input, findings []plan.Finding) Diagnosis {
+// NewDiagnosis is what findings over pasted text come to. files are those that somebody named, as inputs call them: of the files of a tree
+// busbar may know few.
+func NewDiagnosis(profile Profile, inputs []paste.Input, findings []plan.Finding, files []string) Diagnosis {
 	d := Diagnosis{FormatVersion: FormatVersion, Command: "diagnose", Profile: profile, Inputs: append([]paste.Input{}, inputs...), Findings: sorted(findings, compareFindings)}
-	d.Verdict = verdictOf(d.Inputs, d.Findings)
+	d.Verdict = verdictOf(d.Inputs, d.Findings, files)
 	d.ExitCode = d.Verdict.ExitCode()
 	return d
 }
 
-// verdictOf weighs findings. What is unknown decides nothing: text says little. What a doubtful input does not show may be wrong.
-func verdictOf(inputs []paste.Input, findings []plan.Finding) Verdict {
+// verdictOf weighs findings. What is unknown makes nothing wrong: text says little. Nothing wrong is not ok yet: that needs something
+// judged, at each address too at which text made busbar judge, no input that may hide something, and no text that busbar hardly knows.
+func verdictOf(inputs []paste.Input, findings []plan.Finding, files []string) Verdict {
 	judged, warned := false, false
+	decided := map[string]bool{} // by address; notes decide nothing, and need not be decided
 	for _, f := range findings {
+		if f.Status != plan.Undetermined || f.Severity != plan.Info {
+			decided[f.Address] = decided[f.Address] || f.Status != plan.Undetermined
+		}
 		switch {
-		case f.Status == plan.Undetermined:
-		case f.Status == plan.OK, f.Status == plan.Skipped, f.Status == plan.Waived, f.Tolerated, f.Severity == plan.Info:
+		case f.Status == plan.Undetermined, f.Status == plan.Skipped:
+		case f.Status == plan.OK, f.Status == plan.Waived, f.Tolerated, f.Severity == plan.Info:
 			judged = true
 		case f.Severity == plan.Warning:
 			warned = true
@@ -78,11 +85,29 @@ func verdictOf(inputs []paste.Input, findings []plan.Finding) Verdict {
 	switch {
 	case warned:
 		return Warn
-	case judged && !doubtful:
+	case judged && !doubtful && !slices.Contains(slices.Collect(maps.Values(decided)), false) && !slices.ContainsFunc(files, func(file string) bool { return hardlyKnown(file, inputs) }):
 		return Fine
 	default:
 		return Unjudged
 	}
+}
+
+// hardlyKnown reports a text of which busbar read nothing, or fewer lines than it did not.
+func hardlyKnown(file string, inputs []paste.Input) bool {
+	given, read, lines := false, false, 0
+	for _, in := range inputs {
+		if in.File != file {
+			continue
+		}
+		given = true
+		if in.Unread != "" {
+			lines -= in.Lines
+			continue
+		}
+		read = true
+		lines += in.Lines
+	}
+	return given && (!read || lines < 0)
 }
 
 // WriteDiagnosisJSON writes d indented.
@@ -323,10 +348,17 @@ func (p *page) verdict(d Diagnosis) {
 		text, c = "warn: "+strings.Join(counts, ", "), yellow
 	case Fine:
 		text, c = "ok: nothing wrong in what was given", green
+		if slices.ContainsFunc(d.Inputs, func(in paste.Input) bool { return in.Unread != "" }) {
+			text = "ok: nothing wrong in what busbar knows of it"
+		}
 	default:
 		text, c = "unknown: nothing could be judged", cyan
-		if slices.ContainsFunc(d.Findings, func(f plan.Finding) bool { return f.Status == plan.OK }) {
+		switch {
+		case !slices.ContainsFunc(d.Findings, func(f plan.Finding) bool { return f.Status == plan.OK }):
+		case slices.ContainsFunc(d.Inputs, func(in paste.Input) bool { return in.Doubt != "" }):
 			text = "unknown: nothing wrong in what was given, which does not show all"
+		default:
+			text = "unknown: nothing wrong in what could be judged, which is not what was given"
 		}
 	}
 	word, rest, _ := strings.Cut(text, ":")

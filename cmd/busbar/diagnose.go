@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ Where a piece stood on the node is told by its place in a tree (etc/nccl.conf), 
 Nothing of this machine is read but the files that are named.
 
 Exit codes: 0 nothing wrong in what was given, or warnings alone; 2 something is
-wrong; 8 nothing could be judged; 1 a file could not be read; 64 usage; 78 invalid
+wrong; 8 nothing could be judged, or not what the text is about; 1 a file could not be read; 64 usage; 78 invalid
 profile.`,
 		Example: "  busbar diagnose topo.txt nccl.conf\n  nvidia-smi topo -m | busbar diagnose -\n  busbar diagnose sosreport/ --json",
 		Args:    takes(1, anyNumber, "FILE"),
@@ -75,14 +76,17 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	if err != nil {
 		return 0, err
 	}
-	findings := planned.Plan.Findings
+	findings := slices.Clone(planned.Plan.Findings)
+	for i, f := range findings {
+		findings[i].Source, findings[i].Summary = p.Cite(f.Source), p.CiteIn(f.Summary)
+	}
 	for _, run := range p.Collectives() {
 		for _, f := range proofs.JudgeCollectives(run.Result, proofs.WantedCollectives{Address: ncclTestsAddress}) {
 			f.Source = node.Source{Path: run.File}
 			findings = append(findings, f)
 		}
 	}
-	d := report.NewDiagnosis(chosen.view, p.Inputs(), findings)
+	d := report.NewDiagnosis(chosen.view, p.Inputs(), findings, files)
 	err = c.result(
 		func(w io.Writer, s report.Style) error { return report.WriteDiagnosis(w, d, s) },
 		func(w io.Writer) error { return report.WriteDiagnosisJSON(w, d) },

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/node"
 	"busbar/plan"
 	"busbar/report"
 )
@@ -24,6 +25,7 @@ type diagnosed struct {
 	}
 	Findings []struct {
 		ID, Summary string
+		Source      node.Source
 		Status      plan.Status
 		Severity    plan.Severity
 	}
@@ -81,6 +83,12 @@ var conditions = []condition{
 	{input: "grub-config-acs-only-in-comment/", profile: wantsACS, verdict: report.Fail},
 	{input: "nccl-trap-empty-file.conf", text: map[string]string{"etc/nccl.conf": ""}, profile: "profile { description = \"wants a key\" }\nnccl { settings = { NCCL_DEBUG = \"WARN\" } }\n", verdict: report.Fail},
 	{input: "limits-azure.conf", verdict: report.Warn},
+	{input: "limits-dropin-ok/", verdict: report.Unjudged},
+	{input: "modules-inbox-open-dmabuf.txt", verdict: report.Unjudged},
+	{input: "modules-inbox-open-dmabuf.txt", text: map[string]string{
+		"proc/cmdline":               "BOOT_IMAGE=/boot/vmlinuz-6.8.0-52-generic root=UUID=3f1c ro\n",
+		"proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs-builder@U22)  Tue Sep 23 09:55:41 UTC 2025\n",
+	}, verdict: report.Fine},
 }
 
 // diagnosedOtherwise are inputs whose verdict alone differs from EXPECT.tsv's, and why.
@@ -93,6 +101,8 @@ var diagnosedOtherwise = map[string]string{
 	"nccl-trap-empty-file.conf":        "an empty file without a place says nothing: conditions",
 	"grub-config-acs-only-in-comment/": "a comment is wrong for whoever wants what it holds: conditions",
 	"nixos-readonly-etc/":              "what apply refuses is nothing that text shows to be wrong",
+	"limits-dropin-ok/":                "passes once the unit was started again, and what its process got nobody gave: conditions",
+	"modules-inbox-open-dmabuf.txt":    "hangs on the kernel and the driver's flavour: conditions",
 	"limits-azure.conf":                "memlock passes, the stack warns: the worse counts",
 }
 
@@ -246,7 +256,7 @@ func TestDiagnoseKinds(t *testing.T) {
 			[]string{pasted("dpkg.txt"), "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build  (x)  Tue Sep 23 09:55:41 UTC 2025\n"},
 			report.Fail, "the driver is 580.82.07, its library is of 580.95.05",
 		},
-		"little memory to lock":                {[]string{pasted("ulimit.txt")}, report.Fail, "shell.service has memlock 65536"},
+		"little memory to lock":                {[]string{pasted("ulimit.txt")}, report.Fail, "the shell has memlock 65536"},
 		"memory without limit":                 {[]string{"$ ulimit -l\nunlimited\n"}, report.Fine, ""},
 		"a service that failed":                {[]string{pasted("systemctl-status.txt"), "07:00.0 Bridge [0680]: NVIDIA Corporation GH100 [H100 NVSwitch] [10de:22a3] (rev a1)\n1b:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n"}, report.Fail, "the fabric manager is failed"},
 		"a port without a subnet manager":      {[]string{pasted("ibstatus.txt")}, report.Fail, "INIT"},
@@ -255,7 +265,7 @@ func TestDiagnoseKinds(t *testing.T) {
 		"one job, two files, of one host":      {[]string{rank(0, "gpu01", "NET/Socket/0"), rank(1, "gpu01", "NET/Socket/0")}, report.Fail, "2 pairs of ranks of one node"},
 		"one job, two files, with RDMA":        {[]string{rank(0, "gpu01", "NET/IB/0/GDRDMA"), rank(1, "gpu02", "NET/IB/0/GDRDMA")}, report.Fine, ""},
 		"NUMA nodes as they may be":            {[]string{pasted("numactl.txt")}, report.Unjudged, ""},
-		"names of devices and a tree of buses": {[]string{pasted("lspci-tv.txt"), pasted("ethtool-i.txt"), pasted("rdma-link.txt")}, report.Fine, ""},
+		"names of devices and a tree of buses": {[]string{pasted("lspci-tv.txt"), pasted("ethtool-i.txt"), pasted("rdma-link.txt")}, report.Warn, "mlx5_1/1 is DOWN"},
 	} {
 		var args []string
 		dir := t.TempDir()
@@ -275,6 +285,21 @@ func TestDiagnoseKinds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What is wrong stands in what was given, not in a file of this machine.
+func TestDiagnoseCites(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chat.md")
+	if err := os.WriteFile(file, []byte("Hello,\n\n$ cat /etc/nccl.conf\nNCCL_DEBUG=WARN\nNCCL_IB_TIMEOUT=\"22\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := diagnosis(t, file)
+	for _, f := range d.Findings {
+		if f.ID == "nccl.quoted_integer" && f.Source == (node.Source{Path: file, Line: 5}) {
+			return
+		}
+	}
+	t.Errorf("findings are %+v", d.Findings)
 }
 
 func TestDiagnose(t *testing.T) {
@@ -301,7 +326,9 @@ func TestDiagnose(t *testing.T) {
 		{"an empty directory", "", []string{t.TempDir()}, plan.ExitUnknown, "unknown: nothing could be judged", ""},
 		{"a device", "", []string{"/dev/zero"}, plan.ExitError, "", "is no regular file"},
 		{"no such profile", lists, []string{"-", "--profile", "nonsense"}, plan.ExitBadProfile, "", "nonsense"},
-		{"another profile", lists, []string{"-", "--profile", "baseline"}, plan.ExitOK, "nvidia-smi -L", ""},
+		{"another profile", lists, []string{"-", "--profile", "baseline"}, plan.ExitUnknown, "nothing wrong in what could be judged, which is not what was given", ""},
+		{"a line in a long text that busbar does not know", lists + strings.Repeat("\nlorem ipsum\n", 30), []string{"-"}, plan.ExitUnknown, "nothing wrong in what could be judged, which is not what was given", ""},
+		{"a recording", readFile(t, filepath.Join("testdata", "h200x2-vm.json")), []string{"-"}, plan.ExitUnknown, "busbar plan --node FILE judges it", ""},
 		{"a variable", "", []string{"--var", "lossless={priority=5,dscp=40,cnp_priority=6,cnp_dscp=48}", filepath.Join("..", "..", "node", "paste", "testdata", "ibstat.txt")}, plan.ExitDrift, "Polling", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

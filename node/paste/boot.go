@@ -38,6 +38,7 @@ var commandLineKind = kind{
 	},
 	read: func(d *draft, s section) string {
 		if s.path == kernelCommandLine {
+			d.stands(s, "")
 			say(d, node.File, kernelCommandLine, node.Known(node.FileState{Exists: true, Text: s.text()}, s.source(0)))
 			d.boot.source = s.source(0)
 			return ""
@@ -83,11 +84,10 @@ var grubKind = kind{
 		return match{n, 2 * one(assigned > 0)}
 	},
 	read: func(d *draft, s section) string {
-		where := s.path
-		if where != grubDefaults && !s.in(grubDirectory) {
-			where = grubDefaults
+		if s.path != grubDefaults && !s.in(grubDirectory) {
+			s.path = grubDefaults
 		}
-		d.boot.config.Defaults = append(d.boot.config.Defaults, confdir.File{Path: where, Text: s.text()})
+		d.boot.config.Defaults = append(d.boot.config.Defaults, confdir.File{Path: d.stands(s, ""), Text: s.text()})
 		for _, line := range s.lines {
 			if strings.TrimSpace(line) == "GRUB_ENABLE_BLSCFG=true" || strings.TrimSpace(line) == `GRUB_ENABLE_BLSCFG="true"` {
 				d.boot.bls = true
@@ -122,11 +122,7 @@ var blsKind = kind{
 		return m
 	},
 	read: func(d *draft, s section) string {
-		where := s.path
-		if where == "" {
-			where = s.file
-		}
-		d.boot.config.Entries = append(d.boot.config.Entries, confdir.File{Path: where, Text: s.text()})
+		d.boot.config.Entries = append(d.boot.config.Entries, confdir.File{Path: d.stands(s, s.file), Text: s.text()})
 		d.boot.bls = true
 		if d.boot.source == (node.Source{}) {
 			d.boot.source = s.source(-1)

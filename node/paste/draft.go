@@ -32,6 +32,8 @@ type draft struct {
 	kernelLogs []kernelLog
 	// collectives are by their texts, in the order in which those were given.
 	collectives []collectives
+	// places are where the text of a node's files stands, by their paths on the node.
+	places map[string][]place
 	// sourced are files that others read in.
 	sourced []node.Reference
 	// wholeBus: all PCI functions of the node were listed.
@@ -74,6 +76,7 @@ type device struct {
 	product  string
 
 	gpu       node.GPUState
+	unlinked  unlinked
 	links     node.Value[node.NVLinkState]
 	fabric    node.Value[node.GPUFabricState]
 	registers node.PCIRegisterState
@@ -164,6 +167,7 @@ func (d *draft) same(is, a, b string) *device {
 	if x.links.IsZero() {
 		x.links = y.links
 	}
+	x.unlinked = cmp.Or(x.unlinked, y.unlinked)
 	if x.fabric.IsZero() {
 		x.fabric = y.fabric
 	}
@@ -232,8 +236,9 @@ func (d *draft) give(kind, key string) {
 	}
 }
 
-// addFile adds one file to those of a kind, which are one answer.
-func (d *draft) addFile(kind node.Kind[[]confdir.File], key, path, text string) {
+// addFile adds one file to those of a kind, which are one answer. assumed is where it stands on the node if nobody said.
+func (d *draft) addFile(kind node.Kind[[]confdir.File], key string, s section, assumed, text string) {
+	path := d.stands(s, assumed)
 	if d.files == nil {
 		d.files = map[string]*fileList{}
 	}
@@ -371,8 +376,10 @@ func (d *draft) inventory(inv *node.Inventory, given map[string]bool) {
 	}
 }
 
-// resolve gives the NVLinks of a GPU the keys of the GPUs at their other ends, which text names by number.
+// resolve gives the NVLinks of a GPU the keys of the GPUs at their other ends, which text names by number. Without
+// links it takes what a matrix says.
 func (d *draft) resolve(x *device) {
+	set(&x.links, x.unlinked.links(x))
 	state, ok := x.links.Get()
 	if !ok {
 		return
@@ -434,6 +441,7 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 			x.gpu.Product = node.Known(x.product, x.source)
 		}
 		given["mig"] = given["mig"] || x.gpu.MIG.IsKnown()
+		given["gpu_fault"] = given["gpu_fault"] || x.gpu.Fault != ""
 		note(node.GPUInfo.Name(), key, node.GPUInfo.Answer(key, node.Known(x.gpu, x.source)))
 	}
 	if !x.links.IsZero() {
@@ -448,7 +456,9 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 			given["acs"], given["acs:"+key] = true, true
 		}
 	}
-	if !reflect.ValueOf(x.pciLink).IsZero() {
+	set(&x.pciLink.Current, linkOf(x.gpu.PCIeGeneration, x.gpu.PCIeWidth))
+	set(&x.pciLink.Max, linkOf(x.gpu.PCIeMaxGeneration, x.gpu.PCIeMaxWidth))
+	if !x.pciLink.Current.IsZero() {
 		note(node.PCILink.Name(), key, node.PCILink.Answer(key, node.Known(x.pciLink, x.source)))
 	}
 	if x.is != "nic" {
@@ -458,13 +468,16 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 		x.link.Netdev = x.name(netName)
 		note(node.Link.Name(), key, node.Link.Answer(key, node.Known(x.link, x.source)))
 	}
+	mark := func(what string) { given[what], given[what+":"+key] = true, true }
+	if x.name(rdmaName) != "" && x.rdmaPort.LinkLayer != "InfiniBand" && (x.rdmaPort.State.IsKnown() || x.link.Carrier.IsKnown()) {
+		mark("ports")
+	}
 	if rdma := x.name(rdmaName); rdma != "" {
 		for _, n := range append([]int{1}, slices.Sorted(maps.Keys(x.furtherPorts))...) {
 			p := x.port(n).RDMAPortState
 			if reflect.ValueOf(p).IsZero() {
 				continue
 			}
-			mark := func(what string) { given[what], given[what+":"+key] = true, true }
 			if p.LinkLayer == "InfiniBand" {
 				mark("infiniband")
 			}

@@ -47,11 +47,7 @@ var modprobeKind = kind{
 		return match{n, 2*one(at) + 2*one(said > 0)}
 	},
 	read: func(d *draft, s section) string {
-		where := s.path
-		if where == "" {
-			where = "/etc/modprobe.d/" + path.Base(s.file)
-		}
-		d.addFile(node.ModprobeFiles, "", where, s.text())
+		d.addFile(node.ModprobeFiles, "", s, "/etc/modprobe.d/"+path.Base(s.file), s.text())
 		return ""
 	},
 }
@@ -74,7 +70,7 @@ var modulesLoadKind = kind{
 		return match{len(p.lines), 1 + one(named > 0 || len(p.lines) > 0)}
 	},
 	read: func(d *draft, s section) string {
-		d.addFile(node.ModulesLoadFiles, "", s.path, s.text())
+		d.addFile(node.ModulesLoadFiles, "", s, "", s.text())
 		return ""
 	},
 }
@@ -113,7 +109,7 @@ var sysctlKind = kind{
 	},
 	read: func(d *draft, s section) string {
 		if strings.HasPrefix(s.path, "/") && !s.typed("sysctl") {
-			d.addFile(node.SysctlFiles, "", s.path, s.text())
+			d.addFile(node.SysctlFiles, "", s, "", s.text())
 			return ""
 		}
 		for i, line := range s.lines {
@@ -165,11 +161,12 @@ var ncclKind = kind{
 		return match{n, one(said > 0) + one(known > 0) + one(said > 0 && known == said)}
 	},
 	read: func(d *draft, s section) string {
-		where := orFirst(s.path, ncclPath)
-		if path.Base(where) == ".nccl.conf" {
-			d.addFile(node.NCCLUserFiles, "", where, s.raw())
+		if path.Base(s.path) == ".nccl.conf" {
+			d.addFile(node.NCCLUserFiles, "", s, "", s.raw())
 			return ""
 		}
+		s.path = ncclPath
+		d.stands(s, ncclPath)
 		say(d, node.File, ncclPath, node.Known(node.FileState{Exists: true, Text: s.raw()}, node.Source{Path: ncclPath}))
 		return ""
 	},
@@ -180,7 +177,7 @@ var (
 	limitsRow = expression(`^\S+[ \t]+(?:soft|hard|-)[ \t]+(?:core|data|fsize|memlock|nofile|rss|stack|cpu|nproc|as|maxlogins|maxsyslogins|priority|locks|sigpending|msgqueue|nice|rtprio)[ \t]+(?:unlimited|infinity|-?\d+)$`)
 	procLimit = expression(`^Max [a-z ]+? {2,}(?:unlimited|\d+) +(?:unlimited|\d+)(?: +[a-z]+)?$`)
 	procHead  = expression(`^Limit +Soft Limit +Hard Limit +Units$`)
-	ofProcess = expression(`^/proc/([A-Za-z][\w.@-]*?)\.limits$`)
+	ofProcess = expression(`^/proc/(?:([A-Za-z][\w.@-]*?)\.limits|(\d{1,9})/limits)$`)
 	pidOf     = expression(`(?:pidof|pgrep(?: -\w+)*) ([\w.@-]+)`)
 )
 
@@ -192,7 +189,7 @@ var limitsKind = kind{
 		return match{n, one(at)*2 + 2*one(rows > 0)}
 	},
 	read: func(d *draft, s section) string {
-		d.addFile(node.LimitsFiles, "", orFirst(s.path, "/etc/security/limits.conf"), s.text())
+		d.addFile(node.LimitsFiles, "", s, "/etc/security/limits.conf", s.text())
 		return ""
 	},
 }
@@ -207,13 +204,7 @@ var procLimitsKind = kind{
 		return match{1 + rows, 1 + one(rows > 0)}
 	},
 	read: func(d *draft, s section) string {
-		unit := "process.service"
-		if m := ofProcess.FindStringSubmatch(s.path); m != nil {
-			unit = m[1] + ".service"
-		} else if m := pidOf.FindStringSubmatch(s.command); m != nil {
-			unit = m[1] + ".service"
-		}
-		say(d, node.ProcLimits, unit, node.Known(node.ProcessLimits{Running: true, Text: s.text()}, s.source(-1)))
+		say(d, node.ProcLimits, s.process(), node.Known(node.ProcessLimits{Running: true, Text: s.text()}, s.source(-1)))
 		return ""
 	},
 }
@@ -225,8 +216,8 @@ var (
 	ulimitValue  = expression(`^(unlimited|\d{1,15})$`)
 )
 
-// shellUnit stands for the shell that was asked, which is of no unit.
-const shellUnit = "shell.service"
+// shell is what the shell is called that was asked.
+const shell = "the shell"
 
 var ulimitKind = kind{
 	name: "ulimit",
@@ -256,10 +247,26 @@ var ulimitKind = kind{
 			}
 			// In the form of /proc/PID/limits; the hard limit, which nobody said, as the one that is in force.
 			text := fmt.Sprintf("%-25s %-20s %-20s %-10s\n%-25s %-20s %-20s %-10s\n", "Limit", "Soft Limit", "Hard Limit", "Units", "Max locked memory", value, value, "bytes")
-			say(d, node.ProcLimits, shellUnit, node.Known(node.ProcessLimits{Running: true, Text: text}, s.source(i)))
+			say(d, node.ProcLimits, shell, node.Known(node.ProcessLimits{Running: true, Text: text}, s.source(i)))
 		}
 		return ""
 	},
+}
+
+// process is what text calls the process whose limits it shows, by its program, else its number, else where they stand.
+func (s section) process() string {
+	m := ofProcess.FindStringSubmatch(s.path)
+	by := pidOf.FindStringSubmatch(s.command)
+	switch {
+	case m != nil && m[1] != "":
+		return m[1]
+	case m != nil:
+		return "process " + m[2]
+	case by != nil:
+		return by[1]
+	default:
+		return "the process of " + s.source(0).String()
+	}
 }
 
 // Unit files (systemd.syntax(7)): sections with lines KEY=VALUE.
@@ -289,7 +296,7 @@ var unitKind = kind{
 		if !strings.Contains(name, ".") || strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".conf") || name == "-" {
 			name = "pasted.service"
 		}
-		d.addFile(node.UnitFiles, name, orFirst(s.path, "/etc/systemd/system/"+name), s.text())
+		d.addFile(node.UnitFiles, name, s, "/etc/systemd/system/"+name, s.text())
 		if strings.Contains(s.text(), "\nLimitMEMLOCK=") {
 			d.give("unit_limits:"+name, "")
 		}

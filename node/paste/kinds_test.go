@@ -182,12 +182,12 @@ func TestHostTexts(t *testing.T) {
 	}
 
 	f = given(t, "ulimit.txt", "ulimit")
-	limits, _ := node.ProcLimits.Get(f, shellUnit).Get()
+	limits, _ := node.ProcLimits.Get(f, shell).Get()
 	if !limits.Running || !strings.Contains(limits.Text, "Max locked memory         65536                65536                bytes") {
 		t.Errorf("limits are %q", limits.Text)
 	}
 	f, _ = pasted(t, [2]string{"x", "$ ulimit -l\nunlimited\n"})
-	if limits, _ := node.ProcLimits.Get(f, shellUnit).Get(); !strings.Contains(limits.Text, "unlimited            unlimited") {
+	if limits, _ := node.ProcLimits.Get(f, shell).Get(); !strings.Contains(limits.Text, "unlimited            unlimited") {
 		t.Errorf("limits are %q", limits.Text)
 	}
 

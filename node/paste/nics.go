@@ -345,8 +345,9 @@ func (d *draft) addNetdev(n node.Netdev, mtu int, source node.Source) {
 	}
 }
 
-// ibdev2netdev: mlx5_0 port 1 ==> eth1 (Up).
-var ibdevRow = expression(`^(?:[0-9a-f:.]+ )?(\w{3,32}) (?:\(.*\) )?.*port (\d{1,3}) ==> ([\w.:-]{1,15}) \((Up|Down)\)$`)
+// ibdev2netdev: mlx5_0 port 1 ==> eth1 (Up), with -v more before it, and the RDMA port's state. Up is a network device that has a carrier, Down one that has none or is down, NA one without
+// the attribute (ofed_scripts/ibdev2netdev of Mellanox/mlnx-tools, get_link_state).
+var ibdevRow = expression(`^(?:[0-9a-f:.]+ )?(\w{3,32}) (?:\(.*\) )?.*port (\d{1,3})(?: \(([A-Z]+) *\))? ==> ([\w.:-]{1,15}) \((Up|Down|NA)\)$`)
 
 var ibdevKind = kind{
 	name: "ibdev2netdev",
@@ -359,8 +360,14 @@ var ibdevKind = kind{
 	read: func(d *draft, s section) string {
 		for i, line := range s.lines {
 			if m := ibdevRow.FindStringSubmatch(line); m != nil && m[2] == "1" {
-				x := d.same("nic", rdmaName+m[1], netName+m[3])
+				x := d.same("nic", rdmaName+m[1], netName+m[4])
 				x.source = s.source(i)
+				if m[3] != "" && m[3] != "NA" {
+					set(&x.rdmaPort.State, node.Known(m[3], x.source))
+				}
+				if m[5] != "NA" {
+					set(&x.link.Carrier, node.Known(m[5] == "Up", x.source))
+				}
 				if address, _, _ := strings.Cut(line, " "); pciAddress(address) != "" {
 					d.same("nic", rdmaName+m[1], pciName+pciAddress(address))
 				}

@@ -1,10 +1,13 @@
 package paste
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"busbar/internal/pciregs"
 	"busbar/node"
 )
 
@@ -71,6 +74,7 @@ var nvlinkKind = kind{
 	read: func(d *draft, s section) string {
 		var x *device
 		var state node.NVLinkState
+		doubt := ""
 		done := func() {
 			if x != nil && len(state.Links) > 0 {
 				x.links = node.Known(state, x.links.Source())
@@ -98,10 +102,14 @@ var nvlinkKind = kind{
 					l.SpeedMBps = node.Known(int(math.Round(speed*1000)), source)
 				}
 			}
+			if slices.ContainsFunc(state.Links, func(o node.NVLinkPort) bool { return o.Link == l.Link }) { // GPUs number them from 0
+				doubt = fmt.Sprintf("link %d of GPU %s is listed twice: something was put together", l.Link, x.name(gpuIndex))
+				continue
+			}
 			state.Links = append(state.Links, l)
 		}
 		done()
-		return ""
+		return doubt
 	},
 }
 
@@ -289,6 +297,10 @@ func (d *draft) queried(x *device, name, value string, fabric *node.GPUFabricSta
 		set(&g.PCIeMaxWidth, small(strings.TrimSuffix(value, "x")))
 	case "PCI/GPU Link Info/Link Width/Current", "GPU Link Info/Link Width/Current":
 		set(&g.PCIeWidth, small(strings.TrimSuffix(value, "x")))
+	case "Utilization/GPU", "Utilization/Gpu":
+		if percent, ok := strings.CutSuffix(value, " %"); ok && digits(percent) == len(percent) {
+			set(&x.pciLink.Busy, node.Known(number(percent) > 0, source))
+		}
 	case "GPU Virtualization Mode/Virtualization Mode":
 		if mode, ok := map[string]string{"None": node.GPUBareMetal, "Pass-Through": node.GPUPassthrough, "VGPU": node.GPUVGPU, "Host VGPU": node.GPUHostVGPU, "Host VSGA": node.GPUHostVSGA}[value]; ok {
 			set(&g.Virtualization, node.Known(mode, source))
@@ -314,6 +326,23 @@ func (d *draft) queried(x *device, name, value string, fabric *node.GPUFabricSta
 		}
 	}
 }
+
+// linkOf is a link of so many lanes of a generation, as nvidia-smi says both; zero where it does not say one of them.
+func linkOf(generation, width node.Value[int]) node.Value[pciregs.Link] {
+	g, ok := generation.Get()
+	w, told := width.Get()
+	if !ok || !told || g < 1 || g >= len(generations) {
+		return node.Value[pciregs.Link]{}
+	}
+	l := pciregs.Link{SpeedGTs: generations[g], Width: w}
+	if err := l.Check(); err != nil {
+		return node.Unknown[pciregs.Link](err.Error(), width.Source())
+	}
+	return node.Known(l, width.Source())
+}
+
+// generations are the rates of a lane in GT/s (PCI Express Base Specification, 4.2).
+var generations = [...]float64{1: 2.5, 2: 5, 3: 8, 4: 16, 5: 32, 6: 64}
 
 // set gives a fact that nobody told before.
 func set[T any](into *node.Value[T], v node.Value[T]) {
@@ -391,6 +420,9 @@ var smiTableKind = kind{
 				}
 				set(&x.gpu.Persistence, enabled(m[3], source))
 			}
+			if x != nil && strings.Count(line, "ERR!") > 1 { // one alone may be a fan's
+				x.fault("nvidia-smi gets errors for what it asks of it", source)
+			}
 			if m := tableMIG.FindStringSubmatch(line); m != nil && x != nil {
 				now := strings.TrimSuffix(m[1], "*")
 				set(&x.gpu.MIG, enabled(now, source))
@@ -409,7 +441,7 @@ var smiTableKind = kind{
 var csvFields = map[string]bool{
 	"index": true, "name": true, "gpu_name": true, "pci.bus_id": true, "gpu_bus_id": true, "uuid": true, "gpu_uuid": true, "mig.mode.current": true, "mig.mode.pending": true,
 	"fabric.state": true, "fabric.status": true, "driver_version": true, "persistence_mode": true, "ecc.mode.current": true, "ecc.mode.pending": true,
-	"pcie.link.gen.current": true, "pcie.link.gen.max": true, "pcie.link.width.current": true, "pcie.link.width.max": true, "compute_mode": true,
+	"pcie.link.gen.current": true, "pcie.link.gen.max": true, "pcie.link.width.current": true, "pcie.link.width.max": true, "compute_mode": true, "utilization.gpu": true,
 }
 
 // csvHeading are the columns that a heading names; nil for another line. nvidia-smi writes units behind names: memory.total [MiB].
@@ -552,6 +584,7 @@ func (d *draft) csvRow(columns, cells []string, row int, source node.Source) {
 		"ecc.mode.pending": "ECC Mode/Pending", "fabric.state": "Fabric/State", "fabric.status": "Fabric/Status", "compute_mode": "Compute Mode",
 		"pcie.link.gen.current": "GPU Link Info/PCIe Generation/Current", "pcie.link.gen.max": "GPU Link Info/PCIe Generation/Max",
 		"pcie.link.width.current": "GPU Link Info/Link Width/Current", "pcie.link.width.max": "GPU Link Info/Link Width/Max",
+		"utilization.gpu": "Utilization/GPU",
 	} {
 		if v := strings.Trim(value[column], "[]"); v != "" {
 			d.queried(x, line, v, &fabric, source)

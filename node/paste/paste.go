@@ -54,7 +54,8 @@ type Paste struct {
 	kept   int
 }
 
-// Add reads a text, also one that gzip, zstd or bzip2 compressed. file is what it is called in inputs and sources, path where it stood on the node ("/etc/nccl.conf"),
+// Add reads a text, in UTF-8 or as Windows writes UTF-16, also one that gzip, zstd or bzip2 compressed. file is what it is called in inputs and
+// sources, path where it stood on the node ("/etc/nccl.conf"),
 // empty where nobody said. An error is one of the reader.
 func (p *Paste) Add(file, path string, r io.Reader) error {
 	buffered := bufio.NewReaderSize(r, probed)
@@ -68,6 +69,7 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 	if packed != nil {
 		path = unpackedName(path)
 	}
+	buffered, head = utf8Text(buffered, head)
 	switch {
 	case len(head) == 0 && packed.why() != "":
 		p.input(Input{File: file, Unread: packed.why()})

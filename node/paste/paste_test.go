@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/internal/pciregs"
 	"busbar/node"
 )
 
@@ -208,6 +210,40 @@ func prefixed(text, prefix string) string {
 	return strings.Join(lines, "")
 }
 
+// A matrix without NV# says that there is no NVLink where the command is known to show those there are: -mp has the same legend.
+func TestMatrixWithoutLinks(t *testing.T) {
+	const (
+		matrix = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\t0-1\nGPU1\tSYS\t X \t0-1\n\nLegend:\n\n  X    = Self\n  NV#  = Connection traversing a bonded set of # NVLinks\n"
+		h200   = "GPU 0: NVIDIA H200 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+		l40s   = "GPU 0: NVIDIA L40S (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+		mig    = "index, mig.mode.current\n0, Enabled\n"
+	)
+	for name, c := range map[string]struct {
+		texts        []string
+		known, given bool
+	}{
+		"-m":                              {[]string{"$ nvidia-smi topo -m\n" + matrix}, true, true},
+		"--matrix":                        {[]string{"# nvidia-smi topo --matrix\n" + matrix}, true, true},
+		"-mp of a board":                  {[]string{h200, "$ nvidia-smi topo -mp\n" + matrix}, false, false},
+		"no command, no model":            {[]string{matrix}, false, false},
+		"no command, a board":             {[]string{h200, matrix}, false, true},
+		"no command, a board, afterwards": {[]string{matrix, h200}, false, true},
+		"no command, a card":              {[]string{l40s, matrix}, false, false},
+		"-m of a divided GPU":             {[]string{h200, "$ nvidia-smi topo -m\n" + matrix, mig}, false, false},
+	} {
+		var texts [][2]string
+		for i, text := range c.texts {
+			texts = append(texts, [2]string{fmt.Sprint(i), text})
+		}
+		f, _ := pasted(t, texts...)
+		v := node.NVLinks.Get(f, "GPU0")
+		state, known := v.Get()
+		if known != c.known || v.IsZero() == c.given || len(state.Links) > 0 {
+			t.Errorf("%s: links known %v, %d, reason %q", name, known, len(state.Links), v.Reason())
+		}
+	}
+}
+
 // Numbers, UUIDs and addresses of one GPU are joined whichever text gives them, in any order.
 func TestJoin(t *testing.T) {
 	const list = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
@@ -255,6 +291,17 @@ func TestNoLink(t *testing.T) {
 	}
 }
 
+// A link that is listed twice is one, and of a text that somebody put together it is not known what else it leaves out.
+func TestLinkTwice(t *testing.T) {
+	const gpu = "GPU 0: NVIDIA H200 (UUID: GPU-0c0c0c0c-0000-0000-0000-00000000000c)\n"
+	f, inputs := pasted(t, [2]string{"nvlink", gpu + "\t Link 0: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n\t Link 1: 26.562 GB/s\n\t Link 2: 0 GB/s\n"})
+	state, _ := node.NVLinks.Get(f, "GPU0").Get()
+	if len(state.Links) != 3 || !strings.Contains(inputs[0].Doubt, "link 1 of GPU 0 is listed twice") {
+		t.Errorf("%d links, doubt %q", len(state.Links), inputs[0].Doubt)
+	}
+	known1(t, "the rate of one that carries nothing", state.Links[2].SpeedMBps, 0)
+}
+
 func TestQuery(t *testing.T) {
 	f, inputs := pasted(t, [2]string{"q", testdata(t, "query.txt")})
 	if diff := cmp.Diff([]string{"nvidia-smi -q"}, kindsOf(inputs)); diff != "" {
@@ -276,6 +323,32 @@ func TestQuery(t *testing.T) {
 	driver, _ := node.NVIDIADriver.Get(f, "").Get()
 	if driver.Version != "570.86.15" {
 		t.Errorf("driver is %+v", driver)
+	}
+}
+
+// Links are those of lspci, else of nvidia-smi; a GPU whose utilization is above 0 % is at work.
+func TestLinks(t *testing.T) {
+	const head = "1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)\n\tNUMA node: 0\n"
+	x16 := pciregs.Link{SpeedGTs: 32, Width: 16}
+	working := strings.Replace(testdata(t, "query.txt"), "    Fabric\n", "    Utilization\n        Gpu                                   : 97 %\n    Fabric\n", 1)
+	for name, c := range map[string]struct {
+		text         string
+		current, max pciregs.Link
+		busy         bool
+	}{
+		"lspci":        {head + "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1\n\t\tLnkSta:\tSpeed 32GT/s (ok), Width x4 (downgraded)\n", pciregs.Link{SpeedGTs: 32, Width: 4}, x16, false},
+		"older lspci":  {head + "\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM L1\n\t\tLnkSta:\tSpeed 2.5GT/s, Width x16, TrErr- Train-\n", pciregs.Link{SpeedGTs: 2.5, Width: 16}, x16, false},
+		"nvidia-smi":   {testdata(t, "query.txt"), pciregs.Link{SpeedGTs: 16, Width: 8}, x16, false},
+		"at work":      {working, pciregs.Link{SpeedGTs: 16, Width: 8}, x16, true},
+		"CSV, at work": {"pci.bus_id, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current, pcie.link.width.max, utilization.gpu [%]\n00000000:1B:00.0, 1, 5, 16, 16, 97 %\n", pciregs.Link{SpeedGTs: 2.5, Width: 16}, x16, true},
+	} {
+		f, _ := pasted(t, [2]string{name, c.text})
+		l, _ := node.PCILink.Get(f, "0000:1b:00.0").Get()
+		known1(t, name+": current", l.Current, c.current)
+		known1(t, name+": max", l.Max, c.max)
+		if busy, _ := l.Busy.Get(); busy != c.busy {
+			t.Errorf("%s: busy is %v", name, busy)
+		}
 	}
 }
 
@@ -312,6 +385,24 @@ func TestPorts(t *testing.T) {
 	}
 }
 
+func TestIbdev(t *testing.T) {
+	f, inputs := pasted(t, [2]string{"ibdev", "mlx5_0 port 1 ==> eth1 (Up)\nmlx5_1 port 1 ==> eth2 (Down)\nmlx5_2 port 1 ==> eth3 (NA)\n" +
+		"0000:1b:00.0 mlx5_3 (MT4129 - MCX75310AAS-NEAT) ConnectX-7 fw 28.39.1002 port 1 (DOWN  ) ==> enp27s0f0np0 (Down)\n"})
+	if diff := cmp.Diff([]string{"ibdev2netdev"}, kindsOf(inputs)); diff != "" {
+		t.Error(diff)
+	}
+	for nic, want := range map[string]bool{"mlx5_0": true, "mlx5_1": false, "0000:1b:00.0": false} {
+		l, _ := node.Link.Get(f, nic).Get()
+		known1(t, "carrier of "+nic, l.Carrier, want)
+	}
+	p, _ := node.RDMAPort.Get(f, "mlx5_3/1").Get()
+	known1(t, "state", p.State, "DOWN")
+	given, _ := f.Inventory.Given.Get()
+	if contains(given, "ports:mlx5_2") || !contains(given, "ports:mlx5_1") || !contains(given, "ports:0000:1b:00.0") {
+		t.Errorf("given are %v", given)
+	}
+}
+
 // What a file says byte for byte counts where the file is all that was given: NCCL reads carriage returns.
 func TestBytes(t *testing.T) {
 	const text = "NCCL_DEBUG=INFO\r\nNCCL_IB_HCA==mlx5_0,mlx5_3"
@@ -319,6 +410,29 @@ func TestBytes(t *testing.T) {
 	file, _ := node.File.Get(f, ncclPath).Get()
 	if file.Text != text {
 		t.Errorf("the text is %q", file.Text)
+	}
+}
+
+// Windows writes UTF-16 with a byte order mark and carriage returns, which are none of the node's.
+func TestUTF16(t *testing.T) {
+	const text = "NCCL_DEBUG=INFO\r\nNCCL_IB_HCA==mlx5_0 # ü\r\n"
+	for name, first := range map[string]int{"little": 0, "big": 8} {
+		var encoded []byte
+		for _, unit := range utf16.Encode([]rune("\ufeff" + text)) {
+			encoded = append(encoded, byte(unit>>first), byte(unit>>(8-first)))
+		}
+		f, inputs := pasted(t, [2]string{"nccl.conf", string(encoded)})
+		file, _ := node.File.Get(f, ncclPath).Get()
+		if want := strings.ReplaceAll(text, "\r", ""); file.Text != want || inputs[0].Lines != 2 {
+			t.Errorf("%s: the text is %q, inputs are %+v", name, file.Text, inputs)
+		}
+		for cut := range encoded { // whatever is cut off is no panic
+			pasted(t, [2]string{"nccl.conf", string(encoded[:cut])})
+		}
+	}
+	_, inputs := pasted(t, [2]string{"utf-32", "\xff\xfe\x00\x00N\x00\x00\x00C\x00\x00\x00"})
+	if inputs[0].Unread != "it is no text" {
+		t.Errorf("UTF-32 is %+v", inputs)
 	}
 }
 

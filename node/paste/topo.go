@@ -174,8 +174,11 @@ func readTopo(d *draft, s section) string {
 			missing = append(missing, c)
 		}
 	}
-	if anyNV {
+	switch {
+	case anyNV:
 		d.matrixLinks(columns, rows, nvlinks, s)
+	case gpus > 1 && !p2pHidden(s):
+		d.matrixWithoutLinks(columns, rows, s)
 	}
 	switch {
 	case len(missing) > 0:
@@ -184,7 +187,7 @@ func readTopo(d *draft, s section) string {
 		return "the matrix is cut off: rows are shorter than the heading"
 	case !anyNV && p2pHidden(s):
 		return "it was printed with -mp, which shows no NVLink"
-	case !anyNV && gpus > 2 && d.everyGPUHasNIC(columns, deviceOf):
+	case !anyNV && gpus > 2 && !linksShown(s) && d.everyGPUHasNIC(columns, deviceOf):
 		return "no NVLink is shown although each GPU has a NIC of its own, as on boards with NVLink: -mp shows none, -m does"
 	}
 	return ""
@@ -192,6 +195,49 @@ func readTopo(d *draft, s section) string {
 
 // p2pHidden reports that the command was one that leaves NVLinks out.
 func p2pHidden(s section) bool { return s.typed("topo", "-mp") }
+
+// linksShown reports that the command was one that shows NVLinks where there are some.
+func linksShown(s section) bool { return s.typed("topo", "-m") || s.typed("topo", "--matrix") }
+
+// matrixWithoutLinks takes what a matrix without NVLinks says of them: of -m that there is none, and else nothing, since -mp prints the
+// same rows and the same legend. Of GPUs that a board links this leaves something open.
+func (d *draft) matrixWithoutLinks(columns []string, rows map[string]bool, s section) {
+	for _, name := range columns {
+		g := numbered("GPU", name)
+		if g < 0 || !rows[name] {
+			continue
+		}
+		d.device("gpu", gpuNamed(g)).unlinked = unlinked{s.source(-1), linksShown(s)}
+	}
+}
+
+// unlinked is a matrix in which a GPU has no NVLink, and whether it would show those there are.
+type unlinked struct {
+	source node.Source
+	shown  bool
+}
+
+// links are what that says of the GPU's NVLinks. A divided one has none that are active, whatever its board has.
+func (u unlinked) links(x *device) node.Value[node.NVLinkState] {
+	divided, _ := x.gpu.MIG.Get()
+	switch {
+	case u == unlinked{} || divided:
+		return node.Value[node.NVLinkState]{}
+	case u.shown:
+		return node.Known(node.NVLinkState{Links: []node.NVLinkPort{}}, u.source)
+	case x.boardLinked():
+		return node.Unknown[node.NVLinkState]("nvidia-smi topo shows none, and nobody said whether it was -m, which shows those there are, or -mp, which shows none", u.source)
+	default:
+		return node.Value[node.NVLinkState]{}
+	}
+}
+
+// boardLinked reports a GPU of a model that its board links to others.
+func (x *device) boardLinked() bool {
+	g := node.GPU{PCIID: "10de:" + orFirst(x.function.Device, node.GPUDevice(x.product))}
+	m, _ := g.Model()
+	return m.Peers == node.NVLinkBoard || m.Peers == node.NVLinkFifth
+}
 
 // matrixDevice makes a device of a name in a matrix.
 func (d *draft) matrixDevice(name string, s section, deviceOf map[string]string) {

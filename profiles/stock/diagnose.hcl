@@ -13,6 +13,7 @@ locals {
   given = node.given
   # Ports of NICs of which text gave something, by what.
   infiniband = [for n in node.nics : n if contains(local.given, "infiniband:${n.address}")]
+  ports      = [for n in node.nics : n if contains(local.given, "ports:${n.address}")]
   sized      = [for n in node.nics : n if contains(local.given, "mtu:${n.address}")]
   addressed  = [for n in node.nics : n if contains(local.given, "gids:${n.address}")]
   classified = [for n in node.nics : n if contains(local.given, "dcb:${n.address}") || contains(local.given, "roce_settings:${n.address}")]
@@ -22,6 +23,11 @@ locals {
 
 check "gpus" "all" {
   when = contains(local.given, "gpus")
+}
+
+check "gpus" "usable" {
+  usable = true
+  when   = contains(local.given, "gpu_fault")
 }
 
 # Divided GPUs have neither NVLink nor peers, which is meant on some nodes.
@@ -45,8 +51,14 @@ check "fabric" "all" {
   when = anytrue([for fact in ["gpu_fabric", "unit:nvidia-fabricmanager.service"] : contains(local.given, fact)]) || contains(local.given, "module:ib_umad") && contains(local.given, "gpus")
 }
 
+# What belongs to the driver, and a library of the driver's that shows no GPU.
 check "driver" "all" {
-  when = length([for fact in ["driver_version", "nvml", "fabric_manager", "imex"] : fact if contains(local.given, fact)]) > 1 && (contains(local.given, "driver_version") || contains(local.given, "nvml"))
+  when = contains(local.given, "driver_version") && anytrue([for fact in ["fabric_manager", "imex"] : contains(local.given, fact)]) || contains(local.given, "nvml")
+}
+
+# Links of GPUs and NICs that are narrower or slower than what they can do.
+check "pcie_link" "all" {
+  when = contains(local.given, "pci_link")
 }
 
 # NICs and GPUs
@@ -91,6 +103,14 @@ check "platform" "packages" {
 check "infiniband" "given" {
   nics = local.infiniband
   when = contains(local.given, "infiniband")
+}
+
+# A port that nobody uses has no link either. Rates are said, not compared: not all ports are rails.
+check "rdma_port" "given" {
+  severity = "warn"
+  nics     = local.ports
+  rate     = 1
+  when     = contains(local.given, "ports")
 }
 
 check "mtu" "given" {
@@ -146,8 +166,9 @@ sysctl "kernel.numa_balancing" {
 }
 
 check "memlock" "given" {
-  services = [for fact in local.given : trimsuffix(trimprefix(fact, "proc_limits:"), ".service") if startswith(fact, "proc_limits:")]
-  when     = contains(local.given, "proc_limits")
+  services  = []
+  processes = [for fact in local.given : trimprefix(fact, "proc_limits:") if startswith(fact, "proc_limits:")]
+  when      = contains(local.given, "proc_limits")
 }
 
 limits "login" {

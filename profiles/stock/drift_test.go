@@ -35,6 +35,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.ModuleSigning.Name():    unknownOf(node.ModuleSigning),
 	node.CommandLine.Name():      unknownOf(node.CommandLine),
 	node.Boot.Name():             unknownOf(node.Boot),
+	node.Initramfs.Name():        unknownOf(node.Initramfs),
 	node.IOMMU.Name():            unknownOf(node.IOMMU),
 	node.File.Name():             unknownOf(node.File),
 	node.Path.Name():             unknownOf(node.Path),
