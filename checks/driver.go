@@ -118,6 +118,9 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if !ok {
 		return a
 	}
+	if packaged, ok := node.NVML.Get(facts, "").Get(); !known && ok && facts.Inventory.FromText() { // nobody said which driver runs
+		return plan.Assessment{Findings: judgeCompanions(node.NVIDIADriverState{Version: packaged.DriverVersion()}, facts)}
+	}
 	if !known {
 		f := plan.Unread(driverID, "whether the NVIDIA driver is loaded", v)
 		f.Target = "driver"
@@ -141,12 +144,19 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	} else {
 		a.Findings = append(a.Findings, library(driver, facts))
 	}
+	a.Findings = append(a.Findings, judgeCompanions(driver, facts)...)
+	return a
+}
+
+// judgeCompanions judges the programs that must have the driver's version.
+func judgeCompanions(driver node.NVIDIADriverState, facts node.Facts) []plan.Finding {
+	var findings []plan.Finding
 	for _, c := range companions(facts.Inventory) {
 		if f, judged := c.judge(driver, c.kind.Get(facts, "")); judged {
-			a.Findings = append(a.Findings, f)
+			findings = append(findings, f)
 		}
 	}
-	return a
+	return findings
 }
 
 // bound judges whether each GPU has the driver.

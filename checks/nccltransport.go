@@ -144,8 +144,17 @@ func (t *transports) add(f plan.Finding) { t.a.Findings = append(t.a.Findings, f
 // at is the place of a line. Of several files that are read as one it is the pattern.
 func (t *transports) at(line int) node.Source {
 	source := t.source
-	if len(t.state.Files) == 1 {
+	switch files, starts := t.state.Files, t.state.Starts; {
+	case len(files) == 1:
 		source.Line = line
+	case len(starts) == len(files) && line > 0:
+		i, exact := slices.BinarySearch(starts, line)
+		if !exact {
+			i--
+		}
+		if i >= 0 {
+			source = node.Source{Path: files[i], Line: line - starts[i] + 1}
+		}
 	}
 	return source
 }

@@ -179,6 +179,31 @@ func TestNCCLTransportSocket(t *testing.T) {
 	t.Error("nothing is said of the transport")
 }
 
+// Of the logs of several processes that one is named that says it, at its own line.
+func TestNCCLTransportFiles(t *testing.T) {
+	log := nccllog.NewParser()
+	var starts []int
+	for _, text := range []string{twoRanks, said("Channel 00 : 0[0] -> 1[1] via P2P/CUMEM", "Channel 00/0 : 0[0] -> 8[3] [send] via NET/Socket/0")} {
+		p := nccllog.NewParser()
+		if err := p.Read(strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		starts = append(starts, log.Join(p))
+	}
+	state := node.NCCLLogState{Files: []string{"a", "b"}, Starts: starts, Log: log.Log()}
+	facts := plantest.Node().With(node.NCCLLog.Answer(ncclLogPath, node.Known(state, node.Source{Path: "a and 1 more"})))
+	blocks := plantest.Blocks(t, checks.All(), `check "nccl_transport" "job" { log = "`+ncclLogPath+`" }`)
+	for _, f := range plantest.Planner(checks.All()).Plan(blocks, facts).Findings {
+		if f.Found == "NET/Socket" {
+			if f.Source != (node.Source{Path: "b", Line: 2}) {
+				t.Errorf("%+v", f.Source)
+			}
+			return
+		}
+	}
+	t.Error("nothing is said of sockets")
+}
+
 func TestNCCLTransportValidate(t *testing.T) {
 	for text, want := range map[string]string{
 		`log = "/var/log/nccl.%h.%p"`: "",

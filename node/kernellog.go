@@ -16,10 +16,20 @@ type KernelLogState struct {
 
 // NewKernelLogState picks the events of a log.
 func NewKernelLogState(log kernlog.Log, source Source) KernelLogState {
-	s := KernelLogState{Records: len(log.Records), Lost: Unknown[int]("the text does not say what came before it", source)}
+	var c kernlog.Collector
+	for _, r := range log.Records {
+		c.Add(r)
+	}
+	s := CollectedKernelLog(&c, source)
 	if log.Lost != nil {
 		s.Lost = Known(int(min(*log.Lost, 1<<53)), source)
 	}
-	s.Events, s.Dropped = kernlog.Collect(log)
+	return s
+}
+
+// CollectedKernelLog is what was picked of a log that was read line by line.
+func CollectedKernelLog(c *kernlog.Collector, source Source) KernelLogState {
+	s := KernelLogState{Records: c.Records(), Lost: Unknown[int]("the text does not say what came before it", source)}
+	s.Events, s.Dropped = c.Events()
 	return s
 }

@@ -126,7 +126,7 @@ func smallNumber(s string) (n int, ok bool) {
 // NVMLState is NVIDIA's management library, libnvidia-ml.so.1.
 type NVMLState struct {
 	// Version of the library: the CUDA version's first number and the version of the driver that it
-	// came with, "13.580.159.04" (nvmlSystemGetNVMLVersion).
+	// came with, "13.580.159.04" (nvmlSystemGetNVMLVersion); PackagedNVML of a package, which tells the second alone.
 	Version string `json:"version"`
 	// Driver is the version of the driver that it talks to (nvmlSystemGetDriverVersion); unknown where it does not,
 	// with the reason that NVML gives.
@@ -135,6 +135,9 @@ type NVMLState struct {
 	// for one that answers. Of a node that is read, NVMLState is unknown then.
 	Fault string `json:"fault,omitempty"`
 }
+
+// PackagedNVML is NVMLState.Version where only the version of its package is known, which is the driver's: "?.580.159.04".
+func PackagedNVML(driver string) string { return "?." + driver }
 
 // Faults of NVMLState: those of nvmlInit in NVML's words (nvmlErrorString, as nvidia-smi prints them), and what nvidia-smi says itself.
 const (

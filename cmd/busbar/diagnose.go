@@ -33,8 +33,9 @@ func newDiagnose(c *console) *cobra.Command {
 (nvidia-smi, lspci, mlnx_qos ...), files of the node (nccl.conf, /proc/modules,
 GRUB's defaults ...) and logs. Each piece is recognised by its content, also several
 in one text, with prompts, prefixes of loggers, colours or Markdown around them. FILE
-is a file, - for standard input, or a directory, which is read as a tree of the node's
-files. All of them are taken for one node; what none of them says stays unknown.
+is a file, also one that gzip, zstd or bzip2 compressed, - for standard input, or a
+directory, which is read as a tree of the node's files. All of them are taken for one
+node; what none of them says stays unknown.
 
 Where a piece stood on the node is told by its place in a tree (etc/nccl.conf), by
 'cat FILE' before it, or by head's and tail's '==> FILE <=='.

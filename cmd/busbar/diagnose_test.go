@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -228,6 +229,60 @@ func TestDiagnoseText(t *testing.T) {
 		}
 		if diff := cmp.Diff(readFile(t, golden), stdout); diff != "" || stderr != "" {
 			t.Errorf("%s: standard error %q (-want +got):\n%s", name, stderr, diff)
+		}
+	}
+}
+
+// What single texts, and a few together, come to.
+func TestDiagnoseKinds(t *testing.T) {
+	pasted := func(name string) string {
+		return readFile(t, filepath.Join("..", "..", "node", "paste", "testdata", name))
+	}
+	rank := func(rank int, host, transport string) string {
+		prefix := fmt.Sprintf("%s:%d:%d [0] NCCL INFO ", host, 100+rank, 200+rank)
+		line := "ncclCommInitRankConfig comm 0x55%d rank %d nranks 2 cudaDev 0 nvmlDev %d busId %d000 commId 0xfe - Init %s\n"
+		return prefix + fmt.Sprintf(line, rank, rank, rank, rank+1, "START") +
+			prefix + fmt.Sprintf("Channel 00/0 : %d[%d] -> %d[%d] [send] via %s\n", rank, rank, 1-rank, 1-rank, transport) +
+			prefix + fmt.Sprintf(line, rank, rank, rank, rank+1, "COMPLETE")
+	}
+	for name, c := range map[string]struct {
+		texts   []string
+		verdict report.Verdict
+		says    string
+	}{
+		"a fabric manager of another version":  {[]string{pasted("dpkg.txt")}, report.Fail, "the driver is 580.95.05, the fabric manager 580.82.07"},
+		"a fabric manager of the same version": {[]string{strings.Replace(pasted("dpkg.txt"), "580.82.07", "580.95.05", 1)}, report.Fine, ""},
+		"a driver that was upgraded": {
+			[]string{pasted("dpkg.txt"), "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build  (x)  Tue Sep 23 09:55:41 UTC 2025\n"},
+			report.Fail, "the driver is 580.82.07, its library is of 580.95.05",
+		},
+		"little memory to lock":                {[]string{pasted("ulimit.txt")}, report.Fail, "the shell has memlock 65536"},
+		"memory without limit":                 {[]string{"$ ulimit -l\nunlimited\n"}, report.Fine, ""},
+		"a service that failed":                {[]string{pasted("systemctl-status.txt"), "07:00.0 Bridge [0680]: NVIDIA Corporation GH100 [H100 NVSwitch] [10de:22a3] (rev a1)\n1b:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n"}, report.Fail, "the fabric manager is failed"},
+		"a port without a subnet manager":      {[]string{pasted("ibstatus.txt")}, report.Fail, "INIT"},
+		"the second port":                      {[]string{strings.Replace(pasted("ibstat-two-ports.txt"), "State: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 56", "State: Initializing\n\t\tPhysical state: LinkUp\n\t\tRate: 56", 1)}, report.Fail, "INIT"},
+		"one job, two files, of two hosts":     {[]string{rank(0, "gpu01", "NET/Socket/0"), rank(1, "gpu02", "NET/Socket/0")}, report.Fail, "2 pairs of ranks of different nodes"},
+		"one job, two files, of one host":      {[]string{rank(0, "gpu01", "NET/Socket/0"), rank(1, "gpu01", "NET/Socket/0")}, report.Fail, "2 pairs of ranks of one node"},
+		"one job, two files, with RDMA":        {[]string{rank(0, "gpu01", "NET/IB/0/GDRDMA"), rank(1, "gpu02", "NET/IB/0/GDRDMA")}, report.Fine, ""},
+		"NUMA nodes as they may be":            {[]string{pasted("numactl.txt")}, report.Unjudged, ""},
+		"names of devices and a tree of buses": {[]string{pasted("lspci-tv.txt"), pasted("ethtool-i.txt"), pasted("rdma-link.txt")}, report.Warn, "mlx5_1/1 is DOWN"},
+	} {
+		var args []string
+		dir := t.TempDir()
+		for i, text := range c.texts {
+			args = append(args, filepath.Join(dir, fmt.Sprintf("%d.txt", i)))
+			if err := os.WriteFile(args[i], []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := diagnosis(t, args...)
+		if said := strings.Join(complaintsOf(d), "\n"); d.Verdict != c.verdict || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %s, want %s and %q:\n%s", name, d.Verdict, c.verdict, c.says, said)
+		}
+		for _, in := range d.Inputs {
+			if in.Kind == "" && name != "a service that failed" { // whose journal is no text of a tool
+				t.Errorf("%s: %s is not known", name, in.File)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package kernlog
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -224,75 +225,137 @@ var continued = map[string]int{"NVRM: API mismatch": 4, "NVRM: The NVIDIA GPU ":
 
 // Collect gives the events of a log, in the order in which they began, and how many others did not fit beside 500.
 func Collect(log Log) (events []Event, dropped int) {
-	type key struct {
-		kind         Kind
-		device, name string
-		code         int
+	var c Collector
+	for _, r := range log.Records {
+		c.Add(r)
 	}
-	at := map[key]int{}
-	lines := whole(log.Records)
-	for _, line := range lines {
-		if m := assigned.FindStringSubmatch(line.Text); m != nil {
-			resolved := key{kind: BAR, device: pci(m[1]), code: number(m[2])}
-			if i, ok := at[resolved]; ok {
-				events[i].Count = 0 // a later attempt found room
-				delete(at, resolved)
-			}
-			continue
-		}
-		e, ok := recognize(line.Text)
-		if !ok {
-			continue
-		}
-		k := key{e.Kind, e.Device, e.Name, e.Code}
-		if e.Kind == SXid || e.Kind == Xid {
-			k.name = "" // further lines of one SXid do not repeat how bad it is; of Xid 154 the last one counts
-		}
-		i, seen := at[k]
-		switch {
-		case seen:
-			events[i].Count++
-			events[i].Last = line.When
-			if e.Name != "" {
-				events[i].Name = e.Name
-			}
-			if e.Kind == Xid && e.Name != "" {
-				events[i].Text = e.Text
-			}
-		case len(events) == maxEvents:
-			dropped++
-		default:
-			e.First, e.Last, e.Count = line.When, line.When, 1
-			at[k] = len(events)
-			events = append(events, e)
-		}
-	}
-	return slices.DeleteFunc(events, func(e Event) bool { return e.Count == 0 }), dropped
+	return c.Events()
 }
 
-// whole splits records into lines, and joins those that the driver printed in several.
-func whole(records []Record) []Record {
-	var lines []Record
-	for _, r := range records {
-		for line := range strings.SplitSeq(r.Text, "\n") {
-			lines = append(lines, Record{Priority: r.Priority, When: r.When, Text: line})
+// Collector picks the events of a log that is too long to be held. The zero Collector has seen nothing.
+type Collector struct {
+	records int
+	last    Record   // whose further lines may follow: priority and time
+	held    []Record // lines that may be continued, and what may continue them
+	events  []Event
+	at      map[eventKey]int // index of events
+	dropped int
+}
+
+// eventKey is what like lines have in common.
+type eventKey struct {
+	kind         Kind
+	device, name string
+	code         int
+}
+
+// Add takes the next record.
+func (c *Collector) Add(r Record) {
+	c.records++
+	for line := range strings.SplitSeq(r.Text, "\n") {
+		c.line(Record{Priority: r.Priority, When: r.When, Text: line})
+	}
+}
+
+// Records is how many records were added.
+func (c *Collector) Records() int { return c.records }
+
+// Events are those so far, in the order in which they began, and how many others did not fit beside 500.
+func (c *Collector) Events() (events []Event, dropped int) {
+	rest := Collector{events: slices.Clone(c.events), at: maps.Clone(c.at), dropped: c.dropped}
+	for i := range c.held {
+		rest.collect(c.held[i:])
+	}
+	return slices.DeleteFunc(rest.events, func(e Event) bool { return e.Count == 0 }), rest.dropped
+}
+
+// mostContinued is the greatest number in continued.
+const mostContinued = 4
+
+// line takes a line of a record, and collects the one behind which enough are known.
+func (c *Collector) line(r Record) {
+	if len(c.held) == 0 && !begins(r.Text) {
+		c.collect([]Record{r})
+		return
+	}
+	c.held = append(c.held, r)
+	for len(c.held) > mostContinued || len(c.held) > 0 && !begins(c.held[0].Text) {
+		c.collect(c.held)
+		c.held = slices.Delete(c.held, 0, 1)
+	}
+}
+
+// begins reports a line that further ones may continue.
+func begins(line string) bool {
+	for start := range continued {
+		if strings.HasPrefix(line, start) {
+			return true
 		}
 	}
-	for i := range lines {
-		for start, more := range continued {
-			if !strings.HasPrefix(lines[i].Text, start) {
-				continue
+	return false
+}
+
+// whole is the first line with those that continue it.
+func whole(lines []Record) string {
+	text := lines[0].Text
+	for start, more := range continued {
+		if !strings.HasPrefix(text, start) {
+			continue
+		}
+		for _, next := range lines[1:min(1+more, len(lines))] {
+			rest, ok := strings.CutPrefix(next.Text, "NVRM: ")
+			if !ok || strings.HasPrefix(next.Text, start) {
+				break
 			}
-			for _, next := range lines[i+1 : min(i+1+more, len(lines))] {
-				rest, ok := strings.CutPrefix(next.Text, "NVRM: ")
-				if !ok || strings.HasPrefix(next.Text, start) {
-					break
-				}
-				lines[i].Text += " " + rest
+			text += " " + rest
+		}
+		break
+	}
+	return text
+}
+
+// collect notes what the first line tells.
+func (c *Collector) collect(lines []Record) {
+	text, when := whole(lines), lines[0].When
+	if strings.Contains(text, "assigned") {
+		if m := assigned.FindStringSubmatch(text); m != nil {
+			resolved := eventKey{kind: BAR, device: pci(m[1]), code: number(m[2])}
+			if i, ok := c.at[resolved]; ok {
+				c.events[i].Count = 0 // a later attempt found room
+				delete(c.at, resolved)
 			}
+			return
 		}
 	}
-	return lines
+	e, ok := recognize(text)
+	if !ok {
+		return
+	}
+	k := eventKey{e.Kind, e.Device, e.Name, e.Code}
+	if e.Kind == SXid || e.Kind == Xid {
+		k.name = "" // further lines of one SXid do not repeat how bad it is; of Xid 154 the last one counts
+	}
+	i, seen := c.at[k]
+	switch {
+	case seen:
+		c.events[i].Count++
+		c.events[i].Last = when
+		if e.Name != "" {
+			c.events[i].Name = e.Name
+		}
+		if e.Kind == Xid && e.Name != "" {
+			c.events[i].Text = e.Text
+		}
+	case len(c.events) == maxEvents:
+		c.dropped++
+	default:
+		if c.at == nil {
+			c.at = map[eventKey]int{}
+		}
+		e.First, e.Last, e.Count = when, when, 1
+		c.at[k] = len(c.events)
+		c.events = append(c.events, e)
+	}
 }
 
 // Tells reports whether a line, with or without what stands before its message, tells of an event.

@@ -48,28 +48,44 @@ func ParseKmsg(text string) Log {
 	var log Log
 	var lost, next uint64
 	for line := range strings.Lines(text) {
-		prefix, message, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ";")
-		fields := strings.Split(prefix, ",")
-		if !ok || strings.HasPrefix(line, " ") || len(fields) < 4 {
-			continue
-		}
-		priority, err := strconv.ParseUint(fields[0], 10, 32)
-		sequence, err2 := strconv.ParseUint(fields[1], 10, 63)
-		micros, err3 := strconv.ParseUint(fields[2], 10, 63)
-		if cmp.Or(err, err2, err3) != nil {
+		r, sequence, ok := parseKmsgLine(strings.TrimSuffix(line, "\n"))
+		if !ok {
 			continue
 		}
 		if sequence > next {
 			lost += sequence - next
 		}
 		next = sequence + 1
-		level, seconds := int(priority&7), float64(micros)/1e6
-		log.Records = append(log.Records, Record{Priority: &level, When: When{Seconds: &seconds}, Text: unescape(message)})
+		log.Records = append(log.Records, r)
 	}
 	if next > 0 {
 		log.Lost = &lost
 	}
 	return log
+}
+
+// parseKmsgLine reads one record; false for a line of another form.
+func parseKmsgLine(line string) (r Record, sequence uint64, ok bool) {
+	prefix, message, ok := strings.Cut(line, ";")
+	fields := strings.Split(prefix, ",")
+	if !ok || strings.HasPrefix(line, " ") || len(fields) < 4 {
+		return r, 0, false
+	}
+	priority, err := strconv.ParseUint(fields[0], 10, 32)
+	sequence, err2 := strconv.ParseUint(fields[1], 10, 63)
+	micros, err3 := strconv.ParseUint(fields[2], 10, 63)
+	if cmp.Or(err, err2, err3) != nil {
+		return r, 0, false
+	}
+	level, seconds := int(priority&7), float64(micros)/1e6
+	return Record{Priority: &level, When: When{Seconds: &seconds}, Text: unescape(message)}, sequence, true
+}
+
+// KmsgLine takes a line as ParseKmsg does.
+func (c *Collector) KmsgLine(line string) {
+	if r, _, ok := parseKmsgLine(line); ok {
+		c.Add(r)
+	}
 }
 
 var escaped = regexp.MustCompile(`\\x[0-9a-f]{2}`)
@@ -112,18 +128,49 @@ var levels = map[string]int{"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn":
 func ParseText(text string) Log {
 	var log Log
 	for line := range strings.Lines(text) {
-		line = colour.ReplaceAllString(strings.TrimRight(line, "\r\n"), "")
-		r, stamped := parseLine(line)
 		last := len(log.Records) - 1
-		switch {
-		case strings.TrimSpace(r.Text) == "":
-		case !stamped && last >= 0 && strings.TrimLeft(line, " \t") != line:
-			log.Records[last].Text += "\n" + strings.TrimSpace(line)
-		default:
+		switch r, form := parseTextLine(line, last >= 0); form {
+		case more:
+			log.Records[last].Text += "\n" + r.Text
+		case fresh:
 			log.Records = append(log.Records, r)
 		}
 	}
 	return log
+}
+
+// TextLine takes a line as ParseText does.
+func (c *Collector) TextLine(line string) {
+	switch r, form := parseTextLine(line, c.records > 0); form {
+	case more:
+		r.Priority, r.When = c.last.Priority, c.last.When
+		c.line(r)
+	case fresh:
+		c.last = Record{Priority: r.Priority, When: r.When}
+		c.Add(r)
+	}
+}
+
+// What a line of text is: nothing, a record, or more of the one before.
+const (
+	blank = iota
+	fresh
+	more
+)
+
+func parseTextLine(line string, follows bool) (r Record, form int) {
+	line = strings.TrimRight(line, "\r\n")
+	if strings.Contains(line, "\x1b") {
+		line = colour.ReplaceAllString(line, "")
+	}
+	r, stamped := parseLine(line)
+	switch text := strings.TrimSpace(r.Text); {
+	case text == "":
+		return r, blank
+	case !stamped && follows && strings.TrimLeft(line, " \t") != line:
+		return Record{Text: text}, more
+	}
+	return r, fresh
 }
 
 // parseLine reads a line of text; stamped: it says when or how urgent.

@@ -229,5 +229,20 @@ func FuzzCollect(f *testing.F) {
 				t.Error(err)
 			}
 		}
+		var ofText, ofKmsg Collector
+		for line := range strings.Lines(text) {
+			ofText.TextLine(line)
+			ofKmsg.KmsgLine(strings.TrimSuffix(line, "\n"))
+		}
+		for _, c := range []struct {
+			log  Log
+			line *Collector
+		}{{ParseText(text), &ofText}, {ParseKmsg(text), &ofKmsg}} {
+			want, dropped := Collect(c.log)
+			events, alsoDropped := c.line.Events()
+			if diff := cmp.Diff(want, events); diff != "" || dropped != alsoDropped || len(c.log.Records) != c.line.Records() {
+				t.Errorf("line by line (-want +got):\n%s", diff)
+			}
+		}
 	})
 }

@@ -275,7 +275,10 @@ func (l Log) SingleNode() (single, known bool) {
 		for _, h := range hosts[c.ID] {
 			names[h] = true
 		}
+		oneName := len(names) == 1 && len(hosts[c.ID]) == c.Size && !names[""]
 		switch {
+		case c.Nodes > 1 && oneName: // of one host or not: NCCL counts as nodes what reaches each other by a network alone
+			single, known = false, false
 		case c.Nodes > 1 || len(names) > 1:
 			return false, true
 		case c.Nodes == 1, c.Size == 1:

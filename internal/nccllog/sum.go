@@ -123,17 +123,19 @@ func (p *Parser) scope(key pairKey, s *pairState, taken map[string]map[string]ma
 		return UnknownScope
 	}
 	hosts := c.hosts[s.peer]
+	apart := c.nodes > 1 && c.nodes == c.size || s.bracket != "" && s.bracket == s.own // as many nodes as ranks; one GPU number or address, two GPUs
 	switch {
 	case c.nodes == 1:
 		return IntraNode
-	case c.nodes > 1 && c.nodes == c.size:
-		return InterNode
-	case s.bracket != "" && s.bracket == s.own: // one GPU number or address, two GPUs
-		return InterNode
-	case key.host == "":
-		return UnknownScope
-	case len(hosts) == 1 && hosts[0] == key.host:
+	case tells(key.host) && len(hosts) == 1 && hosts[0] == key.host:
+		if apart { // containers of one host that see a GPU each, or hosts that somebody gave one name
+			return UnknownScope
+		}
 		return IntraNode
+	case apart:
+		return InterNode
+	case !tells(key.host):
+		return UnknownScope
 	case len(hosts) == 1 && hosts[0] != "":
 		return InterNode
 	case len(hosts) > 0:
@@ -167,6 +169,9 @@ func (p *Parser) scope(key pairKey, s *pairState, taken map[string]map[string]ma
 	}
 	return UnknownScope
 }
+
+// tells reports a name that other hosts have not.
+func tells(host string) bool { return host != "" && host != "localhost" }
 
 // String is for messages of tests and people: the sums, one a line.
 func (l Log) String() string {

@@ -46,10 +46,10 @@ func escapes(line string) string {
 	return b.String()
 }
 
-// Prefixes of lines: of whoever runs a job on several machines (mpirun --tag-output, srun --label, pdsh), of a chat or
+// Prefixes of lines: of whoever runs a job on several machines (mpirun --tag-output, prterun, torchrun, srun --label, pdsh), of a chat or
 // mail, and of a logger with the time, the machine and the program.
 var (
-	tagged = expression(`^(?:\[\d+,\d+\]<std(?:out|err)>: ?|\d{1,5}: |[A-Za-z][\w.-]{0,63}: |> ?|[|│] ?)`)
+	tagged = expression(`^(?:\[(?:[\w.-]{1,80}@)?\d+,\d+\]<std(?:out|err)>: ?|\[(?:default|rank)\d{1,5}\]: ?|\d{1,5}: |[A-Za-z][\w.-]{0,63}: |> ?|[|│] ?)`)
 	timed  = expression(`^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: (?:stdout|stderr) [FP])? `)
 	logged = expression(`^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?) [\w.-]{1,64} [\w./@-]{1,64}(?:\[\d{1,8}\])?: `)
 )
@@ -102,7 +102,7 @@ func command(line string) string {
 var programs = map[string]bool{
 	"nvidia-smi": true, "lspci": true, "setpci": true, "lsmod": true, "modinfo": true, "cat": true, "dmesg": true, "journalctl": true, "mlnx_qos": true,
 	"dcb": true, "show_gids": true, "ibv_devinfo": true, "ibstat": true, "ibstatus": true, "ip": true, "sysctl": true, "ulimit": true, "grep": true, "head": true,
-	"tail": true, "systemctl": true, "ls": true, "lscpu": true, "ibdev2netdev": true, "rdma": true, "ethtool": true, "uname": true, "dpkg": true, "rpm": true,
+	"tail": true, "systemctl": true, "ls": true, "lscpu": true, "ibdev2netdev": true, "rdma": true, "ethtool": true, "uname": true, "mlxlink": true, "mstlink": true, "numactl": true, "dpkg": true, "rpm": true,
 }
 
 // readsFile is the file that a command prints; empty for another command.

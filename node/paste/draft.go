@@ -41,6 +41,11 @@ type draft struct {
 	// driver is the NVIDIA driver, as far as somebody said.
 	driver       node.NVIDIADriverState
 	driverSource node.Source
+	// onDisk is the driver's module on disk, open if its license is not NVIDIA's; it may be another one than the loaded.
+	onDisk struct {
+		version string
+		open    bool
+	}
 }
 
 // told is a relation of two devices by their names.
@@ -77,14 +82,36 @@ type device struct {
 	registers node.PCIRegisterState
 	pciLink   node.PCILinkState
 
-	netdev   node.Netdev
-	link     node.LinkState
-	rdmaPort node.RDMAPortState
-	dcb      node.DCBState
-	roce     node.RoCEState
-	flow     node.FlowControlState
-	source   node.Source
+	netdev node.Netdev
+	link   node.LinkState
+	// rdmaPort is the first port of the RDMA device, furtherPorts are the others by number.
+	rdmaPort     rdmaPort
+	furtherPorts map[int]*rdmaPort
+	dcb          node.DCBState
+	roce         node.RoCEState
+	flow         node.FlowControlState
+	source       node.Source
 }
+
+// rdmaPort is what is said of a port.
+type rdmaPort struct{ node.RDMAPortState }
+
+// port is the one with a number, from 1.
+func (x *device) port(n int) *rdmaPort {
+	if n <= 1 || n > maxPorts {
+		return &x.rdmaPort
+	}
+	if x.furtherPorts == nil {
+		x.furtherPorts = map[int]*rdmaPort{}
+	}
+	if x.furtherPorts[n] == nil {
+		x.furtherPorts[n] = &rdmaPort{}
+	}
+	return x.furtherPorts[n]
+}
+
+// maxPorts is how many ports an RDMA device can have (the kernel's port numbers are 8 bits in InfiniBand's management datagrams).
+const maxPorts = 254
 
 // device finds the device that has a name, or makes one.
 func (d *draft) device(is, name string) *device {
@@ -130,7 +157,10 @@ func (d *draft) same(is, a, b string) *device {
 	fill(&x.pciLink, y.pciLink)
 	fill(&x.netdev, y.netdev)
 	fill(&x.link, y.link)
-	fill(&x.rdmaPort, y.rdmaPort)
+	fill(&x.rdmaPort.RDMAPortState, y.rdmaPort.RDMAPortState)
+	for n, p := range y.furtherPorts {
+		fill(&x.port(n).RDMAPortState, p.RDMAPortState)
+	}
 	fill(&x.dcb, y.dcb)
 	fill(&x.roce, y.roce)
 	fill(&x.flow, y.flow)
@@ -240,9 +270,6 @@ func (d *draft) facts() node.Facts {
 	for _, a := range d.modules.answers() {
 		add(a)
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.ncclLogs)) {
-		add(d.ncclLogs[name].answer())
-	}
 	if len(d.kernelLogs) > 0 {
 		add(kernelLogAnswer(d.kernelLogs))
 	}
@@ -253,12 +280,19 @@ func (d *draft) facts() node.Facts {
 	for _, m := range d.modules.given() {
 		given[m] = true
 	}
+	for _, a := range d.jobs() {
+		given[a.Query.Kind], given[a.Query.String()] = true, true
+		add(a)
+	}
 	d.inventory(&inv, given)
 	if a, ok := d.boot.answer(d.sourced); ok {
 		add(a)
 		given[node.Boot.Name()] = true
 	}
 	if d.driver.Loaded {
+		if d.onDisk.version != "" && d.onDisk.version == d.driver.Version && !given["driver_flavour"] {
+			d.driver.Open, given["driver_flavour"] = d.onDisk.open, true
+		}
 		add(node.NVIDIADriver.Answer("", node.Known(d.driver, d.driverSource)))
 		given[node.NVIDIADriver.Name()] = true
 		given["driver_version"] = d.driver.Version != ""
@@ -382,11 +416,16 @@ func (x *device) rdmaDevices(address string) []node.RDMADevice {
 	if name == "" {
 		return nil
 	}
-	port := node.RDMADevicePort{Port: 1, Netdev: x.name(netName)}
-	if layer := x.rdmaPort.LinkLayer; layer != "" {
-		port.LinkLayer = node.Known(layer, x.source)
+	ports := []node.RDMADevicePort{{Port: 1, Netdev: x.name(netName)}}
+	for _, n := range slices.Sorted(maps.Keys(x.furtherPorts)) {
+		ports = append(ports, node.RDMADevicePort{Port: n})
 	}
-	return []node.RDMADevice{{Name: name, PCI: address, Ports: []node.RDMADevicePort{port}}}
+	for i := range ports {
+		if layer := x.port(ports[i].Port).LinkLayer; layer != "" {
+			ports[i].LinkLayer = node.Known(layer, x.source)
+		}
+	}
+	return []node.RDMADevice{{Name: name, PCI: address, Ports: ports}}
 }
 
 // answers are the facts about the device, noted in given.
@@ -433,18 +472,24 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 	if x.name(rdmaName) != "" && x.rdmaPort.LinkLayer != "InfiniBand" && (x.rdmaPort.State.IsKnown() || x.link.Carrier.IsKnown()) {
 		mark("ports")
 	}
-	if rdma := x.name(rdmaName); rdma != "" && !reflect.ValueOf(x.rdmaPort).IsZero() {
-		port := rdma + "/1"
-		if x.rdmaPort.LinkLayer == "InfiniBand" {
-			mark("infiniband")
+	if rdma := x.name(rdmaName); rdma != "" {
+		for _, n := range append([]int{1}, slices.Sorted(maps.Keys(x.furtherPorts))...) {
+			p := x.port(n).RDMAPortState
+			if reflect.ValueOf(p).IsZero() {
+				continue
+			}
+			if p.LinkLayer == "InfiniBand" {
+				mark("infiniband")
+			}
+			if p.LinkLayer == "Ethernet" && x.link.MTU.IsKnown() && n == 1 {
+				mark("mtu")
+			}
+			if p.LinkLayer == "Ethernet" && p.GIDs.IsKnown() {
+				mark("gids")
+			}
+			port := fmt.Sprintf("%s/%d", rdma, n)
+			note(node.RDMAPort.Name(), port, node.RDMAPort.Answer(port, node.Known(p, x.source)))
 		}
-		if x.rdmaPort.LinkLayer == "Ethernet" && x.link.MTU.IsKnown() {
-			mark("mtu")
-		}
-		if x.rdmaPort.LinkLayer == "Ethernet" && x.rdmaPort.GIDs.IsKnown() {
-			mark("gids")
-		}
-		note(node.RDMAPort.Name(), port, node.RDMAPort.Answer(port, node.Known(x.rdmaPort, x.source)))
 	}
 	if !reflect.ValueOf(x.dcb).IsZero() {
 		x.dcb.Netdev = x.name(netName)

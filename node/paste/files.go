@@ -1,7 +1,9 @@
 package paste
 
 import (
+	"fmt"
 	"path"
+	"strconv"
 	"strings"
 
 	"busbar/internal/modprobe"
@@ -87,7 +89,7 @@ func sysctlName(name string) bool {
 
 func sysctlLine(line string) bool {
 	name, value, ok := strings.Cut(line, "=")
-	return ok && sysctlName(name) && value != ""
+	return ok && sysctlName(name) && (value != "" || strings.HasSuffix(name, " ")) // sysctl -a has empty ones
 }
 
 // sysctl prints NAME = VALUE, and sysctl.d(5) has the same; where the text stood or the command tells which.
@@ -203,6 +205,50 @@ var procLimitsKind = kind{
 	},
 	read: func(d *draft, s section) string {
 		say(d, node.ProcLimits, s.process(), node.Known(node.ProcessLimits{Running: true, Text: s.text()}, s.source(-1)))
+		return ""
+	},
+}
+
+// What a shell says of its limits: bash's table of ulimit -a, and ulimit -l alone.
+var (
+	ulimitRow    = expression(`^[a-z][a-z -]{3,40}? +\((?:[a-z0-9 -]+, )?-[A-Za-z]\) +(?:unlimited|\d{1,19})$`)
+	ulimitLocked = expression(`^max locked memory +\(kbytes, -l\) +(unlimited|\d{1,15})$`)
+	ulimitValue  = expression(`^(unlimited|\d{1,15})$`)
+)
+
+// shell is what the shell is called that was asked.
+const shell = "the shell"
+
+var ulimitKind = kind{
+	name: "ulimit",
+	scan: func(p piece) match {
+		if p.typed("ulimit", "-l") && ulimitValue.MatchString(p.lines[0]) {
+			return match{1, 2}
+		}
+		if !ulimitRow.MatchString(p.lines[0]) {
+			return match{}
+		}
+		n := while(p.lines, ulimitRow.MatchString)
+		return match{n, 1 + one(n > 2) + one(p.typed("ulimit"))}
+	},
+	read: func(d *draft, s section) string {
+		for i, line := range s.lines {
+			m := ulimitLocked.FindStringSubmatch(line)
+			if m == nil && len(s.lines) == 1 {
+				m = ulimitValue.FindStringSubmatch(line)
+			}
+			if m == nil {
+				continue
+			}
+			value := m[1]
+			if value != "unlimited" {
+				kib, _ := strconv.ParseUint(value, 10, 64) // 15 digits at most
+				value = strconv.FormatUint(kib*1024, 10)
+			}
+			// In the form of /proc/PID/limits; the hard limit, which nobody said, as the one that is in force.
+			text := fmt.Sprintf("%-25s %-20s %-20s %-10s\n%-25s %-20s %-20s %-10s\n", "Limit", "Soft Limit", "Hard Limit", "Units", "Max locked memory", value, value, "bytes")
+			say(d, node.ProcLimits, shell, node.Known(node.ProcessLimits{Running: true, Text: text}, s.source(i)))
+		}
 		return ""
 	},
 }

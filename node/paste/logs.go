@@ -7,7 +7,7 @@ import (
 )
 
 // What a shell says of a program that is not there: it tells nothing of what the program would have printed.
-var noCommand = expression(`^(?:\w*sh: )?(?:line \d+: )?(?:-bash: )?([\w./-]+): (?:command not found|not found|No such file or directory)$|^Command '[\w./-]+' not found.*$`)
+var noCommand = expression(`^(?:(?:\w*sh: )?(?:line \d+: )?(?:-bash: )?([\w./-]+): (?:command not found|not found|No such file or directory)$|Command '[\w./-]+' not found.*$)`)
 
 var shellKind = kind{
 	name:   "a program that is not there",
@@ -24,7 +24,7 @@ var (
 	fmMismatch = expression(`fabric manager NVIDIA GPU driver interface version (\d[\d.]+) don't match with driver version (\d[\d.]*\d)`)
 	fmNothing  = expression(`^request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to do \[NV_WARN_NOTHING_TO_DO\]$`)
 	fmPayload  = expression(`^Message payload details:`)
-	unitExit   = expression(`^([\w@.-]+\.service): (?:Control|Main) process exited, code=exited, status=(\d+)(?:/\w+)?$|^([\w@.-]+\.service): Failed with result '[\w-]+'\.$`)
+	unitExit   = expression(`^(?:([\w@.-]+\.service): (?:Control|Main) process exited, code=exited, status=(\d+)(?:/\w+)?$|([\w@.-]+\.service): Failed with result '[\w-]+'\.$)`)
 )
 
 func fmLine(line string) bool {
@@ -39,6 +39,7 @@ var fabricManagerKind = kind{
 		}
 		return match{while(p.lines, fmLine), 2}
 	},
+	parts: true,
 	read: func(d *draft, s section) string {
 		for i, line := range s.lines {
 			source := s.source(i)
@@ -54,32 +55,6 @@ var fabricManagerKind = kind{
 	},
 }
 
-// unitState is what is said of a unit.
-func (d *draft) unitState(unit string, state node.UnitState, source node.Source) {
-	say(d, node.Unit, unit, node.Known(state, source))
-}
-
-// Rows of systemctl list-units.
-var unitRow = expression(`^[●* ]*([\w:.@\\-]+\.(?:service|socket|timer|mount|target)) +(loaded|not-found|masked|bad-setting|error) +(active|inactive|failed|activating|deactivating|reloading) +([\w-]+) +\S`)
-
-var unitListKind = kind{
-	name: "systemctl",
-	scan: func(p piece) match {
-		if !unitRow.MatchString(p.lines[0]) {
-			return match{}
-		}
-		return match{while(p.lines, unitRow.MatchString), 2}
-	},
-	read: func(d *draft, s section) string {
-		for i, line := range s.lines {
-			if m := unitRow.FindStringSubmatch(line); m != nil {
-				d.unitState(m[1], node.UnitState{Load: m[2], Active: node.Known(m[3], s.source(i))}, s.source(i))
-			}
-		}
-		return ""
-	},
-}
-
 // DRA's plugin for ComputeDomains of NVIDIA, which runs an IMEX daemon of its own (NVIDIA/k8s-dra-driver-gpu).
 var draRow = expression(`^DRA compute-domain plugin: (enabled|disabled)$`)
 
@@ -89,35 +64,6 @@ var draKind = kind{
 	read: func(d *draft, s section) string {
 		if strings.HasSuffix(s.lines[0], "enabled") {
 			d.give("compute_domains", "")
-		}
-		return ""
-	},
-}
-
-// Rows of dpkg -l, and names of rpm -qa.
-var (
-	dpkgRow = expression(`^[uihrp][ncHUFWti] {1,2}([a-z0-9][a-z0-9+.:-]+) +(\S+) +(\w+) +\S`)
-	fmDeb   = expression(`^nvidia-fabricmanager(?:-\d+)?$`)
-)
-
-var packagesKind = kind{
-	name: "dpkg -l",
-	scan: func(p piece) match {
-		if !dpkgRow.MatchString(p.lines[0]) {
-			return match{}
-		}
-		return match{while(p.lines, dpkgRow.MatchString), 2}
-	},
-	read: func(d *draft, s section) string {
-		for i, line := range s.lines {
-			m := dpkgRow.FindStringSubmatch(line)
-			if m == nil || !strings.HasPrefix(line, "ii") && !strings.HasPrefix(line, "hi") {
-				continue
-			}
-			if name, _, _ := strings.Cut(m[1], ":"); fmDeb.MatchString(name) {
-				version, _, _ := strings.Cut(m[2], "-")
-				say(d, node.FabricManager, "", node.Known(node.FabricManagerState{Installed: true, Version: node.Known(version, s.source(i))}, s.source(i)))
-			}
 		}
 		return ""
 	},
@@ -182,26 +128,4 @@ var mountsKind = kind{
 		return match{n, 1 + one(n > 1) + one(p.path == "/proc/mounts" || p.path == "/proc/self/mounts")}
 	},
 	unread: "no block asks which file systems are mounted",
-}
-
-// setpci prints a register's value: four or eight hex digits.
-var (
-	setpciValue = expression(`^(?:[0-9a-f]{2}|[0-9a-f]{4}|[0-9a-f]{8})$`)
-	setpciACS   = expression(`setpci .*-s ([0-9a-f:.]+) .*ECAP_ACS\+0?x?6\.w`)
-)
-
-var setpciKind = kind{
-	name: "setpci",
-	scan: func(p piece) match { return match{one(p.typed("setpci") && setpciValue.MatchString(p.lines[0])), 2} },
-	read: func(d *draft, s section) string {
-		m := setpciACS.FindStringSubmatch(strings.ToLower(strings.ReplaceAll(s.command, "ecap_acs", "ECAP_ACS")))
-		if m == nil {
-			m = setpciACS.FindStringSubmatch(s.command)
-		}
-		if m == nil || pciAddress(m[1]) == "" {
-			return ""
-		}
-		d.acsRegister(pciAddress(m[1]), s.lines[0], s.source(0))
-		return ""
-	},
 }

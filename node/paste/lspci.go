@@ -18,7 +18,6 @@ var (
 	lspciLink = expression(`^Lnk(Cap|Sta):.*\sSpeed ([0-9.]{1,6})GT/s(?: \([a-z]+\))?, Width x(\d{1,3})`)
 	lspciSize = expression(`^MaxPayload (\d{1,6}) bytes, MaxReadReq (\d{1,6}) bytes`)
 	lspciACS  = expression(`^ACS(Cap|Ctl):\s(.*)$`)
-	lspciTree = expression(`^-(?:\[[0-9a-f]{4}(?::[0-9a-f]{2}(?:-[0-9a-f]{2})?)?\]|\+-\[[0-9a-f]{4}:[0-9a-f]{2})`)
 )
 
 // classes are the words of lspci for classes, where -nn does not give the number.
@@ -228,19 +227,4 @@ func acsBits(text string) (bits pciregs.ACSBits) {
 		}
 	}
 	return bits
-}
-
-// The tree of lspci -tv, which is known and adds nothing that -vvv does not say.
-var lspciTreeKind = kind{
-	name: "lspci -tv",
-	scan: func(p piece) match {
-		if !lspciTree.MatchString(p.lines[0]) {
-			return match{}
-		}
-		n := while(p.lines, func(line string) bool {
-			return lspciTree.MatchString(line) || strings.HasPrefix(strings.TrimLeft(line, " |"), "+-") || strings.HasPrefix(strings.TrimLeft(line, " |"), "\\-")
-		})
-		return match{n, 1 + one(n > 1) + one(p.typed("lspci"))}
-	},
-	unread: "lspci -vvv says the same and more",
 }

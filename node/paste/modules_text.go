@@ -134,11 +134,9 @@ var modinfoKind = kind{
 				fields[name] = strings.TrimSpace(value)
 			}
 		}
-		if fields["name"] != "nvidia" {
-			return ""
+		if fields["name"] == "nvidia" && d.onDisk.version == "" {
+			d.onDisk.version, d.onDisk.open = fields["version"], fields["license"] == "Dual MIT/GPL"
 		}
-		// It is the module on disk; that of a running kernel may be an older one.
-		say(d, node.File, "modinfo nvidia", node.Known(node.FileState{Exists: true, Text: s.text()}, s.source(-1)))
 		return ""
 	},
 }
@@ -162,6 +160,30 @@ var driverVersionKind = kind{
 		d.driverVersion(version, s.source(0))
 		d.driver.Open = open
 		d.give("driver_flavour", "")
+		return ""
+	},
+}
+
+// /proc/driver/nvidia/params: the driver's parameters in force.
+var parameterRow = expression(`^[A-Z][A-Za-z0-9]{2,60}: (?:\d{1,20}|".*")$`)
+
+const driverParameters = "/proc/driver/nvidia/params"
+
+var driverParametersKind = kind{
+	name: driverParameters,
+	scan: func(p piece) match {
+		if !parameterRow.MatchString(p.lines[0]) {
+			return match{}
+		}
+		n := while(p.lines, parameterRow.MatchString)
+		return match{n, one(strings.HasPrefix(p.lines[0], "ResmanDebugLevel: ")) + one(n > 3) + 2*one(p.path == driverParameters)}
+	},
+	read: func(d *draft, s section) string {
+		d.driver.Loaded = true
+		if d.driverSource == (node.Source{}) {
+			d.driverSource = s.source(-1)
+		}
+		set(&d.driver.Parameters, node.Known(node.ParseNVIDIAParameters(s.text()), s.source(-1)))
 		return ""
 	},
 }

@@ -1,6 +1,9 @@
 package paste
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"busbar/internal/nccllog"
@@ -40,6 +43,7 @@ var ncclLogKind = kind{
 		}
 		return match{n, 1 + min(phrases, 2)}
 	},
+	parts: true,
 	read: func(d *draft, s section) string {
 		source := s.source(-1)
 		log := d.ncclLogs[source.Path]
@@ -49,7 +53,6 @@ var ncclLogKind = kind{
 			}
 			log = &jobLog{source, nccllog.NewParser()}
 			d.ncclLogs[source.Path] = log
-			d.give(node.NCCLLog.Name(), source.Path)
 		}
 		log.parser.At(s.first)
 		for _, line := range s.lines {
@@ -59,9 +62,37 @@ var ncclLogKind = kind{
 	},
 }
 
-// answer is what the log says. The name of its text stands for its path.
-func (l *jobLog) answer() node.Answer {
-	return node.NCCLLog.Answer(l.source.Path, node.Known(node.NCCLLogState{Files: []string{l.source.Path}, Log: l.parser.Log()}, l.source))
+// jobs are the logs of each job as one, by the name of its first text, which stands for their path.
+func (d *draft) jobs() []node.Answer {
+	type job struct {
+		state  node.NCCLLogState
+		parser *nccllog.Parser
+		source node.Source
+	}
+	var jobs []*job
+	for _, name := range slices.SortedFunc(maps.Keys(d.ncclLogs), natural) {
+		log := d.ncclLogs[name]
+		i := slices.IndexFunc(jobs, func(j *job) bool { return nccllog.SameJob(j.parser, log.parser) })
+		if i < 0 {
+			i = len(jobs)
+			jobs = append(jobs, &job{parser: nccllog.NewParser(), source: log.source})
+		}
+		j := jobs[i]
+		j.state.Files = append(j.state.Files, name)
+		j.state.Starts = append(j.state.Starts, j.parser.Join(log.parser))
+	}
+	var answers []node.Answer
+	for _, j := range jobs {
+		name := j.source.Path
+		if more := len(j.state.Files) - 1; more > 0 {
+			j.source.Path += fmt.Sprintf(" and %d more", more)
+		} else {
+			j.state.Starts = nil
+		}
+		j.state.Log = j.parser.Log()
+		answers = append(answers, node.NCCLLog.Answer(name, node.Known(j.state, j.source)))
+	}
+	return answers
 }
 
 // NCCL's topology as XML, with what can stand before it, and a line of XML.

@@ -180,3 +180,41 @@ func TestNCCLKinds(t *testing.T) {
 		}
 	}
 }
+
+// The logs of a job's hosts are one, whichever way they come; those of another job stay alone.
+func TestJobOfManyHosts(t *testing.T) {
+	rank := func(comm string, rank int, host string) string {
+		prefix := fmt.Sprintf("%s:%d:%d [0] NCCL INFO ", host, 100+rank, 200+rank)
+		return prefix + fmt.Sprintf("ncclCommInitRankConfig comm 0x55%d rank %d nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId %s - Init START\n", rank, rank, comm) +
+			prefix + fmt.Sprintf("Channel 00/0 : %d[0] -> %d[0] [send] via NET/Socket/0\n", rank, 1-rank)
+	}
+	a, b, other := rank("0xa", 0, "gpu01"), rank("0xa", 1, "gpu02"), rank("0xb", 0, "gpu01")
+	f, _ := pasted(t, a, "x\n"+b, other)
+	job, _ := node.NCCLLog.Get(f, "0.txt").Get()
+	if want := []string{"0.txt", "1.txt"}; !slices.Equal(job.Files, want) || !slices.Equal(job.Starts, []int{1, 3}) {
+		t.Errorf("%v starting at %v", job.Files, job.Starts)
+	}
+	if got := job.Log.String(); got != "inter-node NET/Socket [send]: pairs 2, channels 2, 0 -> 1, line 2\n" {
+		t.Error(got)
+	}
+	alone, _ := node.NCCLLog.Get(f, "2.txt").Get()
+	if len(alone.Files) != 1 || alone.Starts != nil {
+		t.Errorf("%+v", alone)
+	}
+	given, _ := f.Inventory.Given.Get()
+	if slices.Contains(given, "nccl_log:1.txt") || !slices.Contains(given, "nccl_log:0.txt") || !slices.Contains(given, "nccl_log:2.txt") {
+		t.Errorf("given are %v", given)
+	}
+
+	// One file, in which hosts write in turns behind a prefix.
+	var mixed strings.Builder
+	as, bs := strings.SplitAfter(a, "\n"), strings.SplitAfter(b, "\n")
+	for i := range as[:2] {
+		mixed.WriteString("0: " + as[i] + "1: " + bs[i])
+	}
+	f, _ = pasted(t, mixed.String())
+	job, _ = node.NCCLLog.Get(f, "0.txt").Get()
+	if got := job.Log.String(); got != "inter-node NET/Socket [send]: pairs 2, channels 2, 0 -> 1, line 3\n" {
+		t.Error(got)
+	}
+}

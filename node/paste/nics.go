@@ -400,18 +400,16 @@ var showGIDsKind = kind{
 	read: func(d *draft, s section) string {
 		for i, line := range s.lines {
 			m := gidRow.FindStringSubmatch(line)
-			if m == nil || m[2] != "1" {
+			if m == nil {
 				continue
 			}
-			x := d.device("nic", rdmaName+m[1])
-			if x.source == (node.Source{}) {
-				x.source = s.source(i)
-			}
-			x.gid([]string{"gids", m[3]}, m[4], s.source(i))
-			x.gid([]string{"gid_attrs", "types", m[3]}, map[string]string{"v1": node.GIDRoCEv1, "v2": node.GIDRoCEv2}[m[5]], s.source(i))
+			x := d.rdmaDevice(m[1], s.source(i))
+			port := x.port(number(m[2]))
+			port.gid([]string{"gids", m[3]}, m[4], s.source(i))
+			port.gid([]string{"gid_attrs", "types", m[3]}, map[string]string{"v1": node.GIDRoCEv1, "v2": node.GIDRoCEv2}[m[5]], s.source(i))
 			if m[6] != "" {
-				x.gid([]string{"gid_attrs", "ndevs", m[3]}, m[6], s.source(i))
-				if x.name(netName) == "" {
+				port.gid([]string{"gid_attrs", "ndevs", m[3]}, m[6], s.source(i))
+				if x.name(netName) == "" && m[2] == "1" {
 					d.same("nic", rdmaName+m[1], netName+m[6])
 				}
 			}
@@ -455,7 +453,7 @@ var devinfoKind = kind{
 	read: func(d *draft, s section) string { d.rdmaBlocks(s, hcaHead); return "" },
 }
 
-// rdmaBlocks reads blocks of lines below a device's name; of several ports the first.
+// rdmaBlocks reads blocks of lines below a device's name.
 func (d *draft) rdmaBlocks(s section, head *pattern) {
 	var x *device
 	port := 0
@@ -479,16 +477,17 @@ func (d *draft) rdmaBlocks(s section, head *pattern) {
 			port = number(value)
 			continue
 		}
-		if port > 1 {
-			continue
-		}
-		p := &x.rdmaPort
+		p := x.port(port)
 		switch name {
 		case "state":
 			if state := infoState.FindStringSubmatch(value); state != nil {
 				value = state[1]
 			}
-			set(&p.State, node.Known(strings.ToUpper(strings.TrimPrefix(value, "Initializing")), source))
+			value = strings.ToUpper(value)
+			if value == "INITIALIZING" { // as ibstat words it
+				value = "INIT"
+			}
+			set(&p.State, node.Known(value, source))
 		case "physical state":
 			set(&p.PhysState, node.Known(value, source))
 		case "rate":

@@ -33,13 +33,16 @@ type Input struct {
 	Doubt string `json:"doubt,omitempty"`
 }
 
-// The bounds of what is kept. A log may be longer: its lines are read one after the other.
+// The bounds of what is kept. A log may be longer: its lines are read as they come, and none of them is kept.
 const (
 	// maxLine is how many bytes of a line are kept.
 	maxLine = 64 << 10
-	// maxKept is how many bytes of lines are kept of all texts, each line counted with lineCost more.
-	maxKept  = 48 << 20
-	lineCost = 32
+	// maxKept is how many bytes of lines are kept of all texts, each line counted with lineCost more, and each input with inputCost.
+	maxKept   = 48 << 20
+	lineCost  = 32
+	inputCost = 256
+	// window is how much of a text is looked at together, as long as no section of it is longer.
+	window = 4 << 20
 	// probed is how much of a text is looked at to tell whether it is one.
 	probed = 8 << 10
 )
@@ -51,7 +54,8 @@ type Paste struct {
 	kept   int
 }
 
-// Add reads a text, in UTF-8 or as Windows writes UTF-16. file is what it is called in inputs and sources, path where it stood on the node ("/etc/nccl.conf"),
+// Add reads a text, in UTF-8 or as Windows writes UTF-16, also one that gzip, zstd or bzip2 compressed. file is what it is called in inputs and
+// sources, path where it stood on the node ("/etc/nccl.conf"),
 // empty where nobody said. An error is one of the reader.
 func (p *Paste) Add(file, path string, r io.Reader) error {
 	buffered := bufio.NewReaderSize(r, probed)
@@ -59,37 +63,36 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return err
 	}
+	packed, buffered, head := unpack(buffered, head)
+	defer packed.done()
+	path = orFirst(path, Placed(file))
+	if packed != nil {
+		path = unpackedName(path)
+	}
 	buffered, head = utf8Text(buffered, head)
 	switch {
+	case len(head) == 0 && packed.why() != "":
+		p.input(Input{File: file, Unread: packed.why()})
+		return nil
 	case len(head) == 0 && !mayBeEmpty(path):
-		p.inputs = append(p.inputs, Input{File: file, Unread: "it is empty"})
+		p.input(Input{File: file, Unread: "it is empty"})
 		return nil
 	case binary(head):
-		p.inputs = append(p.inputs, Input{File: file, Unread: "it is no text"})
+		p.input(Input{File: file, Unread: "it is no text"})
 		return nil
 	}
-	t := text{file: file, path: orFirst(path, Placed(file))}
-	whole := true
-	for {
-		line, ended, err := readLine(buffered)
-		if line == nil && err != nil {
-			if !errors.Is(err, io.EOF) {
-				return err
-			}
-			break
+	t := newText(file, path)
+	for !t.ended {
+		if err := t.fill(buffered, maxKept-p.kept); err != nil {
+			return err
 		}
-		t.count++
-		t.open = !ended
-		if p.kept += len(line) + lineCost; p.kept > maxKept {
-			whole = false
-			p.kept = maxKept
-			continue
-		}
-		t.lines = append(t.lines, string(line))
+		t.split(p)
 	}
-	t.split(p)
-	if !whole {
-		p.inputs = append(p.inputs, Input{File: file, Line: len(t.lines) + 1, Lines: t.count - len(t.lines), Unread: fmt.Sprintf("busbar keeps %d MiB of text", maxKept>>20)})
+	if t.leftOut > 0 {
+		p.input(Input{File: file, Line: t.count + 1, Lines: t.leftOut, Unread: fmt.Sprintf("busbar keeps %d MiB of text", maxKept>>20)})
+	}
+	if why := packed.why(); why != "" {
+		p.input(Input{File: file, Line: t.count + t.leftOut + 1, Doubt: why})
 	}
 	return nil
 }

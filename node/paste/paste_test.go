@@ -175,6 +175,8 @@ func TestSpoilt(t *testing.T) {
 		"fence":      "Look:\n```\n" + text + "```\nwhy?\n",
 		"quoted":     prefixed(text, "> "),
 		"mpirun":     prefixed(text, "[1,3]<stdout>:"),
+		"prterun":    prefixed(text, "[prterun-gpu07-4711@1,3]<stdout>: "),
+		"torchrun":   prefixed(text, "[default3]:"),
 		"srun":       prefixed(text, "12: "),
 		"kubectl":    prefixed(text, "2026-02-03T10:00:00.000000001Z stdout F "),
 		"no newline": strings.TrimSuffix(text, "\n"),
@@ -450,7 +452,8 @@ func TestNoText(t *testing.T) {
 func TestOneSign(t *testing.T) {
 	for _, line := range []string{
 		"GPU0", "mlx5_0", "NCCL_DEBUG", "NCCL WARN", "iommu=pt", "quiet", "blacklist", "[Unit]", "NVSMI LOG", "Priority trust state:", "GRUB_", "PIX NODE SYS",
-		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
+		"Legend:", "OK", "/dev/nvidia0", "linux /vmlinuz", "Link 0: 25 GB/s", "nvidia", "eth0 UP", "enabled 0 0 0 1", "unlimited", "0064", "link mlx5_0/1", "driver: mlx5_core", "version: 1", "bus-info: 0000:1a:00.0", "Operational Info", "State : Active", "Infiniband device 'mlx5_0' port 1 status:", "RmLogonRC: 1",
+		"ResmanDebugLevel: 4294967295", "core file size (blocks, -c) 0", "bash-5.1.8-9.el9.x86_64", "available: 2 nodes (0-1)", "node 0 cpus: 0 1", "-[0000:00]-+-00.0", "slurmd.service", "● slurmd.service - Slurm node daemon", "ii x", "Loaded: loaded", "DEV PORT INDEX", "pfc-cap", "prio-pfc 3:on", "CA 'mlx5_0'", "Bridge",
 		"usb 1-1: new device", "[   12.345678] hello", "[Sun Feb 23 16:24:18 2025] hello", "6,3964,206764307,-;hello", "nvidia: hello",
 	} {
 		_, inputs := pasted(t, [2]string{"x", line + "\n"})
@@ -477,13 +480,60 @@ func TestLargeText(t *testing.T) {
 		}
 	}
 	p := Paste{kept: maxKept - 1<<20} // of texts before it
-	line := strings.Repeat("z", 1000) + "\n"
-	if err := p.Add("huge", "", strings.NewReader(strings.Repeat(line, 3000))); err != nil {
+	rows := "\tGPU0\tGPU1\tCPU Affinity\n" + strings.Repeat("GPU0\t X \tNV1\t0\n", window/lineCost)
+	if err := p.Add("huge", "", strings.NewReader(rows)); err != nil {
 		t.Fatal(err)
 	}
-	last := p.Inputs()[len(p.Inputs())-1]
-	if !strings.Contains(last.Unread, "MiB of text") || last.Lines == 0 {
-		t.Errorf("the last input is %+v", last)
+	in := p.Inputs()
+	if last := in[len(in)-1]; len(in) != 2 || !strings.Contains(last.Unread, "MiB of text") || in[0].Lines+last.Lines != strings.Count(rows, "\n") {
+		t.Errorf("the inputs are %+v", in)
+	}
+	if err := p.Add("after it", "", strings.NewReader("x\ny\n")); err != nil {
+		t.Fatal(err)
+	}
+	if in := p.Inputs(); in[len(in)-1].Unread == "" || in[len(in)-1].Lines != 2 || in[len(in)-1].Line != 1 {
+		t.Errorf("the inputs are %+v", in)
+	}
+}
+
+// A log that is longer than what is held at a time is read whole, and one input; so is what comes before and after it.
+func TestLongLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	many := window / 80
+	var nccl, kernel, unknown strings.Builder
+	for i := range many {
+		fmt.Fprintf(&nccl, "gpu%02d:%d:%d [0] NCCL INFO Channel %02d/0 : %d[0] -> %d[1] via P2P/CUMEM\n", i%2, 100+i%8, 200+i%8, i%16, i%8, (i+1)%8)
+		if i%1000 == 0 {
+			nccl.WriteString("step 12 loss 2.5\n\nstep 13 loss 2.4\n")
+		}
+		fmt.Fprintf(&kernel, "[%12.6f] mlx5_core 0000:1a:00.0 eth1: Link up, whatever else the driver says of it\n", float64(i))
+		fmt.Fprintf(&unknown, "step %d of a training, its loss, its rate and whatever else a program prints\n", i)
+		if i%1000 == 999 {
+			unknown.WriteString("\n")
+		}
+	}
+	kernel.WriteString("[999999.000000] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n")
+	text := nccl.String() + strings.Repeat("aside\n", 2*maxAside) + unknown.String() + "$ dmesg\n" + kernel.String() + "$ cat /etc/nccl.conf\nNCCL_DEBUG=INFO\n"
+	f, inputs := pasted(t, [2]string{"x", text})
+	if diff := cmp.Diff([]string{"NCCL log", "?", "kernel log", "nccl.conf"}, kindsOf(inputs)); diff != "" {
+		t.Fatalf("%v\n%+v", diff, inputs)
+	}
+	log, _ := node.NCCLLog.Get(f, "x").Get()
+	if len(log.Log.Transports) != 1 || log.Log.Transports[0].Pairs != 8 || log.Log.Messages != many {
+		t.Errorf("%d messages, transports %s", log.Log.Messages, log.Log)
+	}
+	events, _ := node.KernelLog.Get(f, "").Get()
+	if events.Records != many+1 || len(events.Events) != 1 {
+		t.Errorf("%d records, events %+v", events.Records, events.Events)
+	}
+	total := 0
+	for _, in := range inputs {
+		total += in.Lines
+	}
+	if blank := 2; total != strings.Count(text, "\n")-blank { // the two commands
+		t.Errorf("inputs have %d of %d lines: %+v", total, strings.Count(text, "\n"), inputs)
 	}
 }
 

@@ -10,7 +10,8 @@ type pattern struct {
 	compile func() *regexp.Regexp
 }
 
-// expression is the pattern of a regular expression (package regexp).
+// expression is the pattern of a regular expression (package regexp). One that begins with ^ alone is tried at the beginning of a text alone:
+// of ^a|^b regexp does not see that.
 func expression(text string) *pattern {
 	return &pattern{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
 }

@@ -132,13 +132,13 @@ func (d *draft) infinibandFile(name string, rest []string, value string, source 
 			x.roce.RDMA = name + "/1"
 		}
 	case len(rest) > 2 && rest[0] == "ports":
-		d.portFile(x, rest[2:], value, source)
+		d.portFile(x, number(rest[1]), rest[2:], value, source)
 	}
 }
 
 // portFile is a file of an RDMA port.
-func (d *draft) portFile(x *device, rest []string, value string, source node.Source) {
-	port := &x.rdmaPort
+func (d *draft) portFile(x *device, number int, rest []string, value string, source node.Source) {
+	port := x.port(number)
 	lid := func() node.Value[int] {
 		n, err := strconv.ParseUint(strings.TrimPrefix(value, "0x"), 16, 16)
 		if err != nil {
@@ -160,7 +160,7 @@ func (d *draft) portFile(x *device, rest []string, value string, source node.Sou
 	case "sm_lid":
 		set(&port.SMLID, lid())
 	case "gids", "gid_attrs":
-		x.gid(rest, value, source)
+		port.gid(rest, value, source)
 	}
 }
 
@@ -168,12 +168,12 @@ func (d *draft) portFile(x *device, rest []string, value string, source node.Sou
 const maxGIDs = 1024
 
 // gid is a part of the GID table: gids/N, gid_attrs/types/N, gid_attrs/ndevs/N.
-func (x *device) gid(rest []string, value string, source node.Source) {
+func (p *rdmaPort) gid(rest []string, value string, source node.Source) {
 	index, err := strconv.Atoi(rest[len(rest)-1])
 	if err != nil || index < 0 || index > maxGIDs {
 		return
 	}
-	table, _ := x.rdmaPort.GIDs.Get()
+	table, _ := p.GIDs.Get()
 	at := -1
 	for i, g := range table {
 		if g.Index == index {
@@ -181,7 +181,7 @@ func (x *device) gid(rest []string, value string, source node.Source) {
 		}
 	}
 	if strings.Trim(value, "0:") == "" { // an empty slot
-		x.rdmaPort.GIDs = node.Known(append([]node.GID{}, table...), source)
+		p.GIDs = node.Known(append([]node.GID{}, table...), source)
 		return
 	}
 	if at < 0 {
@@ -194,12 +194,12 @@ func (x *device) gid(rest []string, value string, source node.Source) {
 	case rest[1] == "types":
 		table[at].Type = value
 		if value == node.GIDRoCEv2 { // InfiniBand ports have none
-			x.rdmaPort.LinkLayer = orFirst(x.rdmaPort.LinkLayer, "Ethernet")
+			p.LinkLayer = orFirst(p.LinkLayer, "Ethernet")
 		}
 	case rest[1] == "ndevs":
 		table[at].Netdev = value
 	}
-	x.rdmaPort.GIDs = node.Known(table, source)
+	p.GIDs = node.Known(table, source)
 }
 
 // netFile is a file of a network device.
