@@ -51,6 +51,8 @@ func (r *runner) execute(ctx context.Context, action plan.Action, now node.Facts
 		return r.modprobe(a, now)
 	case plan.ReloadUnits:
 		return r.reloadUnits(ctx)
+	case plan.UpdateInitramfs:
+		return r.updateInitramfs(ctx, a, now)
 	case plan.RestartUnit:
 		return r.restartUnit(ctx, a)
 	case plan.SetRDMANetns:

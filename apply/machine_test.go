@@ -52,6 +52,7 @@ const (
 	port       = "0000:17:01.0"
 	nic        = "0000:19:00.0"
 	gpu        = "0000:1b:00.0"
+	image      = "/boot/initrd.img-6.8.0"
 	portConfig = "/sys/bus/pci/devices/" + port + "/config"
 	nicConfig  = "/sys/bus/pci/devices/" + nic + "/config"
 )
@@ -89,6 +90,11 @@ for file in "$root"/etc/default/grub.d/*.cfg; do . "$file"; done
 printf "menuentry 'Linux' {\n\tlinux /vmlinuz-6.8.0 root=/dev/sda1 ro %s\n}\n" "$GRUB_CMDLINE_LINUX_DEFAULT" > "$2.new"
 cat "$2.new" > "$2"
 rm "$2.new"`)
+	m.write(image, "nvme nvidia\nEND\n")
+	m.program("update-initramfs", `
+[ "$1 $2 $3" = "-u -k 6.8.0" ]
+{ echo nvme nvidia; cat "$root/etc/modprobe.d/zz-busbar.conf"; echo END; } > "$root/boot/initrd.img-6.8.0.new"
+mv "$root/boot/initrd.img-6.8.0.new" "$root/boot/initrd.img-6.8.0"`)
 	m.write("/boot/grub/grub.cfg", "menuentry 'Linux' {\n\tlinux /vmlinuz-6.8.0 root=/dev/sda1 ro quiet\n}\n")
 	return m
 }
@@ -216,6 +222,10 @@ func (m *machine) answer(q node.Query) node.Answer {
 	case node.Boot.Name():
 		boot := node.BootConfig{Loader: node.LoaderGRUBDebian, Defaults: m.list("/etc/default/grub.d"), UpdateGrub: true, Generated: m.text(nextboot.GeneratedPath)}
 		return node.Boot.Answer("", node.Known(boot, node.Source{}))
+	case node.Initramfs.Name():
+		return node.Initramfs.Answer(q.Key, m.initramfs(q.Key))
+	case node.Link.Name():
+		return node.Link.Answer(q.Key, node.Known(node.LinkState{Carrier: node.Known(m.text("/links/"+q.Key) == "1", node.Source{})}, node.Source{}))
 	case node.RDMAPort.Name():
 		text, err := os.ReadFile(filepath.Join(m.root, "/sys/class/infiniband", q.Key))
 		if err != nil {
@@ -227,6 +237,23 @@ func (m *machine) answer(q node.Query) node.Answer {
 		return node.PCIRegisters.Answer(q.Key, node.Known(m.registers(q.Key), node.Source{}))
 	}
 	panic("the machine knows no " + q.String())
+}
+
+// initramfs is the image of the machine: the names of the modules in it on the first line, then its modprobe.d, and an end.
+func (m *machine) initramfs(module string) node.Value[node.InitramfsState] {
+	modules, options, _ := strings.Cut(m.text(image), "\n")
+	options, whole := strings.CutSuffix(options, "END\n")
+	if !whole {
+		return node.Unknown[node.InitramfsState]("it is cut off", node.Source{Path: image})
+	}
+	state := node.InitramfsState{Kernel: "6.8.0", Image: image, Generator: node.GeneratorInitramfsTools, Modules: strings.Fields(modules)}
+	if module != "" {
+		if slices.Contains(state.Modules, module) {
+			state.Module = "/lib/modules/6.8.0/" + module + ".ko"
+		}
+		state.Modules, state.Files = nil, []confdir.File{{Path: "/etc/modprobe.d/zz-busbar.conf", Text: options}}
+	}
+	return node.Known(state, node.Source{Path: image})
 }
 
 func (m *machine) registers(address string) node.PCIRegisterState {
@@ -396,6 +423,8 @@ func everything(f node.Facts) []plan.Step {
 		{Target: "/etc/modules-load.d/busbar.conf", Action: plan.RemoveFile{Path: "/etc/modules-load.d/busbar.conf"}},
 		{Target: "/etc/default/grub.d/zz-busbar.cfg", Provides: []string{"boot-args"}, Action: plan.WriteFile{Path: "/etc/default/grub.d/zz-busbar.cfg", Text: "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT iommu=pt\"\n", List: boot}},
 		{Target: "/boot/grub/grub.cfg", Requires: []string{"boot-args"}, Action: plan.UpdateGRUB{Want: []string{"iommu=pt"}}},
+		{Target: "/etc/modprobe.d/zz-busbar.conf", Provides: []string{"modprobe.d"}, Action: plan.WriteFile{Path: "/etc/modprobe.d/zz-busbar.conf", Text: "options nvidia NVreg_A=1\n"}},
+		{Target: image, Requires: []string{"modprobe.d"}, Action: plan.UpdateInitramfs{Kernel: "6.8.0", Image: image, Modules: []plan.InitramfsModule{{Name: "nvidia", Options: map[string]string{"NVreg_A": "1"}}}}},
 		{Target: "/etc/systemd/system/slurmd.service.d/zz-busbar.conf", Provides: []string{"slurmd-limits"}, Action: plan.WriteFile{Path: "/etc/systemd/system/slurmd.service.d/zz-busbar.conf", Text: "[Service]\nLimitMEMLOCK=infinity\n"}},
 		{Target: "nvidia_peermem", Action: plan.LoadModule{Name: "nvidia_peermem"}},
 		{Target: port, Action: plan.SetACS{Address: port, Off: pciregs.Redirect}},

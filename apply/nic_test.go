@@ -402,7 +402,7 @@ func TestLinksAreAwaited(t *testing.T) {
 		all[1].Action = plan.AwaitLinks{Ports: []plan.AwaitedPort{{NIC: plantest.Rail, RDMA: "mlx5_0/1"}}}
 		return all
 	}
-	if got := errorsOf(applyOn(t, p.options(late))); !strings.Contains(got, "waited 0 s in vain for 1 links to come back (it is 0000:1a:00.0 without a link)") {
+	if got := errorsOf(applyOn(t, p.options(late))); !strings.Contains(got, "waited 0 s in vain for the link of 0000:1a:00.0 to come back (it is 0000:1a:00.0 without a link)") {
 		t.Error(got)
 	}
 }

@@ -234,9 +234,9 @@ func TestInterruptedWhileSettling(t *testing.T) {
 }
 
 func TestAwait(t *testing.T) {
-	const rail = "mlx5_0"
+	const rail = "0000:23:00.0"
 	steps := func(node.Facts) []plan.Step {
-		return []plan.Step{{Target: rail, Addresses: []string{"roce.rails"}, Action: plan.Await{Query: node.RDMAPort.Query(rail), Field: "link_layer", Equals: "Ethernet", DeadlineS: 20}}}
+		return []plan.Step{{Target: rail, Addresses: []string{"roce.rails"}, Action: plan.AwaitLinks{Ports: []plan.AwaitedPort{{NIC: rail}}, DeadlineS: 20}}}
 	}
 	tests := []struct {
 		name    string
@@ -248,7 +248,7 @@ func TestAwait(t *testing.T) {
 	}{
 		{name: "at once", outcome: Done},
 		{name: "later", after: 7 * time.Second, outcome: Done, took: 7 * time.Second},
-		{name: "in vain", after: time.Hour, outcome: Failed, took: 20 * time.Second, err: "waited 20 s in vain for rdma_port:mlx5_0 link_layer to be Ethernet"},
+		{name: "in vain", after: time.Hour, outcome: Failed, took: 20 * time.Second, err: "waited 20 s in vain for the link of 0000:23:00.0 to come back"},
 		{name: "interrupted", after: time.Hour, cancel: true, outcome: Interrupted, err: "the run was ended while waiting for"},
 	}
 	for _, test := range tests {
@@ -259,13 +259,13 @@ func TestAwait(t *testing.T) {
 			planned.Plan.Steps = steps(planned.Facts)
 			planned.Plan.Steps[0].ID = "await:" + rail
 			planned.Plan.Findings = nil
-			m.write("/sys/class/infiniband/other", "")
+			m.write("/links/"+rail, "0")
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				go func() {
 					time.Sleep(test.after)
-					m.write("/sys/class/infiniband/"+rail, "Ethernet")
+					m.write("/links/"+rail, "1")
 				}()
 				synctest.Wait()
 				o := m.options(func(context.Context) (Planned, error) { return planned, nil })

@@ -24,7 +24,7 @@ const usualPath = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/run/current-sy
 const patience = 3 * time.Second
 
 // LongestStep bounds every step: what takes longer is abandoned.
-const LongestStep = max(updateGRUBDeadline, unitDeadline, modprobeDeadline, systemctlDeadline)
+const LongestStep = max(updateGRUBDeadline, updateInitramfsDeadline, unitDeadline, modprobeDeadline, systemctlDeadline)
 
 // maxOutput bounds what is kept of a program's output: its end.
 const maxOutput = 16 << 10

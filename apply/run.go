@@ -69,11 +69,11 @@ type Options struct {
 	Boot bool
 	// Disrupt: steps are made also where they disturb those who use GPUs or RDMA, or a job of Slurm.
 	Disrupt bool
-	// Path is where programs (modprobe, update-grub) are looked for, as in $PATH;
+	// Path is where programs (modprobe, update-grub, update-initramfs) are looked for, as in $PATH;
 	// empty for the usual directories.
 	Path string
 	// Deadline after which such a program is killed and abandoned; zero for 60 s, and 5
-	// minutes for update-grub, which may look for other systems on all disks.
+	// minutes for update-grub, which may look for other systems on all disks, and update-initramfs.
 	Deadline time.Duration
 }
 

@@ -117,6 +117,8 @@ func TestEveryKindOfStep(t *testing.T) {
 		"remove-file:/etc/modules-load.d/busbar.conf done",
 		"write-file:/etc/default/grub.d/zz-busbar.cfg done",
 		"update-grub:/boot/grub/grub.cfg done",
+		"write-file:/etc/modprobe.d/zz-busbar.conf done",
+		"update-initramfs:/boot/initrd.img-6.8.0 done",
 		"write-file:/etc/systemd/system/slurmd.service.d/zz-busbar.conf done",
 		"load-module:nvidia_peermem done",
 		"set-acs:0000:17:01.0 done",
@@ -338,6 +340,7 @@ func TestChangedSinceButOwned(t *testing.T) {
 	result := applyOn(t, o)
 	want := []string{
 		"write-file:/etc/sysctl.d/zz-busbar.conf done",
+		"write-file:/etc/modprobe.d/zz-busbar.conf done",
 		"write-file:/etc/systemd/system/slurmd.service.d/zz-busbar.conf done",
 		"load-module:nvidia_peermem already",
 		"set-sysctl:kernel.numa_balancing done",
@@ -450,7 +453,7 @@ func TestInterruptedAfterStep(t *testing.T) {
 	if result.ExitCode != plan.ExitPartial || !result.Interrupted {
 		t.Errorf("exit code %d, interrupted %t", result.ExitCode, result.Interrupted)
 	}
-	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 12 {
+	if result := applyOn(t, m.options(m.plan(everything))); result.ExitCode != 0 || len(result.Steps) != 14 {
 		t.Errorf("the next run: exit code %d, %v", result.ExitCode, outcomes(result))
 	}
 }

@@ -93,6 +93,7 @@ func runningArguments(text string, source node.Source, inv node.Inventory) []pla
 			findings = append(findings, plan.Finding{
 				ID: "boot_args.doubled_token", Target: arg.Text, Status: plan.Drift, Severity: plan.Warning, Source: source,
 				Summary: arg.Text + " stands on the running kernel's command line more than once: two mechanisms add it",
+				Fix:     "take it out of one of the two: of the boot loader's defaults, tuned or a kernelopts of its own",
 			})
 		}
 		seen[arg.Text] = true

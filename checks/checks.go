@@ -2,7 +2,10 @@
 // check, written in a profile as check "NAME" "LABEL".
 package checks
 
-import "busbar/plan"
+import (
+	"busbar/node"
+	"busbar/plan"
+)
 
 // All returns every check, sorted by name.
 func All() []plan.Type {
@@ -36,6 +39,15 @@ func All() []plan.Type {
 // problem is what Validate returns for a block that cannot be decoded.
 func problem(err error) []plan.Problem {
 	return []plan.Problem{{Summary: "cannot read the block", Detail: err.Error()}}
+}
+
+// each asks a kind about every key of a list.
+func each[T any](kind node.Kind[T], keys []string) []node.Query {
+	var queries []node.Query
+	for _, key := range keys {
+		queries = append(queries, kind.Query(key))
+	}
+	return queries
 }
 
 // labelDoc is the same for all checks.

@@ -89,13 +89,13 @@ func TestChecks(t *testing.T) {
 			`,
 		},
 		{
-			Name: "no GPU", Blocks: `check "gpus" "all" {}`, Facts: gpus(plantest.Node()), Says: []string{"no GPU on the PCI bus, wanted is at least 1\n\n"},
+			Name: "no GPU", Blocks: `check "gpus" "all" {}`, Facts: gpus(plantest.Node()), Says: []string{"no GPU on the PCI bus, wanted is at least 1\nwhere it has GPUs, look for"},
 			Want: `
 				drift gpus.count gpus (/sys/bus/pci/devices)
 			`,
 		},
 		{
-			Name: "one GPU too many", Blocks: `check "gpus" "all" { count = 1 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0", "0000:43:00.0"), Says: []string{"2 GPUs on the PCI bus, wanted is 1\n\n"},
+			Name: "one GPU too many", Blocks: `check "gpus" "all" { count = 1 }`, Facts: gpus(plantest.Node(), "0000:1b:00.0", "0000:43:00.0"), Says: []string{"2 GPUs on the PCI bus, wanted is 1\nsay in count how many there are"},
 			Want: `
 				drift gpus.count gpus (/sys/bus/pci/devices)
 			`,

@@ -50,11 +50,7 @@ func (DeviceNodes) Queries(b plan.Block, _ node.Inventory) []node.Query {
 	var c deviceNodes
 	// Decoding was tried when the block was validated.
 	_ = b.Decode(&c)
-	var queries []node.Query
-	for _, p := range c.Paths {
-		queries = append(queries, node.Path.Query(p))
-	}
-	return queries
+	return each(node.Path, c.Paths)
 }
 
 // Assess looks at each path.
@@ -81,6 +77,7 @@ func (DeviceNodes) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		case state.Type != "character-device" && state.Type != "block-device" && state.Type != "directory":
 			f.Status = plan.Drift
 			f.Summary = fmt.Sprintf("%s is a %s, no device", p, state.Type)
+			f.Fix = "take it away; " + missingNode(p)
 		}
 		a.Findings = append(a.Findings, f)
 	}
@@ -97,6 +94,6 @@ func missingNode(p string) string {
 	case strings.HasPrefix(p, "/dev/infiniband"):
 		return "load ib_uverbs and rdma_ucm (package rdma-core); without them NCCL falls back to TCP without a word"
 	default:
-		return ""
+		return "load the module whose driver makes the node, or correct the path"
 	}
 }

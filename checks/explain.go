@@ -115,6 +115,17 @@ func (GPUs) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "gpus.fault", Title: "the driver cannot use a GPU any more", Why: "Jobs on it fail or hang, and those over all GPUs with them.", Fix: "See the Xid in the kernel log; reset the GPU, or power-cycle the node.", Risk: "A reset ends all that uses the GPU."},
 		plan.Explanation{ID: "gpus.product", Title: "a GPU is of another model than the profile wants", Why: "The profile's numbers are those of another model.", Fix: "Take the profile for this model, or have the GPU replaced."},
 		plan.Explanation{ID: "gpus.uniform", Title: "the GPUs of the node are not alike", Why: "A job over all of them runs at the pace of the slowest, or fails on one. The driver may deny peer access between different models.", Fix: "Replace the odd one; where it is meant, leave uniform out.", Sources: []string{nvml, "vllm-project/vllm issue 20282"}},
+		plan.Explanation{
+			ID: "gpus.ecc", Title: "error correction of a GPU's memory is off where it should be on, or the other way round",
+			Why: "Without it a bit that flips changes a result, and nobody is told; errors that a GPU corrects are the first sign of memory that fails. Cards with GDDR give a part of their memory and bandwidth for it, so that some owners turn it off.",
+			Fix: "nvidia-smi -e 1 (or 0), then reset the GPU or reboot.", Risk: "The reset ends all that uses the GPU.", Sources: []string{"nvidia-smi(1)"},
+		},
+		plan.Explanation{
+			ID: "gpus.persistence", Title: "the driver does not keep a GPU's state while nobody uses it",
+			Why:     "When the last client ends the driver unloads the GPU's state: the next job starts slowly, and settings (clocks, power, compute mode) are lost. nvidia-persistenced is such a client, unless its unit starts it with --no-persistence-mode.",
+			Fix:     "Run nvidia-persistenced with persistence mode; nvidia-smi -pm 1 lasts until the driver is loaded anew.",
+			Sources: []string{"NVIDIA driver persistence documentation", "nvidia-smi(1)"},
+		},
 		plan.Explanation{ID: "gpus.mig", Title: "MIG is on where it should be off, or the other way round", Why: "A GPU that is divided has neither NVLink nor peers.", Fix: "nvidia-smi -mig 0 (or 1), then reset the GPU.", Risk: "The reset ends all that uses the GPU; instances are lost.", Sources: []string{"NVIDIA MIG user guide"}},
 	)
 }
@@ -366,7 +377,7 @@ func (ModuleFiles) Explanations() []plan.Explanation {
 	},
 		plan.Explanation{ID: "module_files.boot", Title: "one file loads a module at boot and another keeps it out", Why: "modprobe by hand ignores a blacklist, systemd-modules-load honours it: what works now is gone after the next boot.", Fix: "Take one of the two lines out; whoever wrote the blacklist had a reason."},
 		plan.Explanation{ID: "module_files.repeated_line", Title: "a module is named twice", Why: "It does no harm, and tells of a script that appends at each run.", Fix: "None needed."},
-		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is kept out by a file that the initramfs may lack", Why: "The initramfs has modprobe.d as it was when it was made, and nouveau takes the GPUs before the NVIDIA driver comes.", Fix: "Make the initramfs anew, or add rd.driver.blacklist=nouveau to the kernel's arguments."},
+		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is kept out by a file that the initramfs lacks, or may lack", Why: "The initramfs has modprobe.d as it was when it was made, and nouveau takes the GPUs before the NVIDIA driver comes.", Fix: "Make the initramfs anew, as kernel_module \"nouveau\" has busbar do with update-initramfs, or add modprobe.blacklist=nouveau to the kernel's arguments."},
 		plan.Explanation{ID: "module_files.gone_option", Title: "an option that newer NVIDIA drivers do not have", Why: "The driver ignores it with a line in the kernel log.", Fix: "Take it out; /proc/driver/nvidia/params has what the running driver knows."},
 	)
 }

@@ -22,26 +22,32 @@ func (GPUs) Spec() plan.Spec {
 	low := int64(1)
 	return plan.Spec{
 		Name: "gpus", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
-		Doc: "The NVIDIA GPUs: how many the PCI bus shows, and what the driver says of them. A GPU that the driver cannot use any more is found with usable, uniform, product or mig.",
+		Doc: "The NVIDIA GPUs: how many the PCI bus shows, and what the driver says of them. A GPU that the driver cannot use any more is found with all but count alone.",
 		Attributes: []plan.Attribute{
 			{Name: "count", Type: cty.Number, Min: &low, Example: "8", Doc: "How many there must be. Left out, at least one."},
 			{Name: "product", Type: cty.String, Example: `"NVIDIA H200"`, Doc: "The name of the product that all must be, as nvidia-smi -L has it. Left out, any."},
 			{Name: "uniform", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Whether all must be alike: PCI id, product, size of BAR1, ECC, compute mode, persistence."},
 			{Name: "usable", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Whether the driver must be able to use each."},
 			{Name: "mig", Type: cty.Bool, Example: "false", Doc: "Whether all must be divided (Multi-Instance GPU), or none, now and after the next reset. Divided GPUs have no NVLink and no peers. Left out, either."},
+			{Name: "ecc", Type: cty.Bool, Example: "true", Doc: "Whether the memory of all must have error correction, or of none, now and after the next reset. Left out, either."},
+			{Name: "persistence", Type: cty.Bool, Example: "true", Doc: "Whether the driver must keep the state of all while nobody uses them, or of none; another one is a warning. Left out, either."},
 		},
 	}
 }
 
 type gpusConfig struct {
-	Product *string `cty:"product"`
-	Uniform bool    `cty:"uniform"`
-	Usable  bool    `cty:"usable"`
-	MIG     *bool   `cty:"mig"`
+	Product     *string `cty:"product"`
+	Uniform     bool    `cty:"uniform"`
+	Usable      bool    `cty:"usable"`
+	MIG         *bool   `cty:"mig"`
+	ECC         *bool   `cty:"ecc"`
+	Persistence *bool   `cty:"persistence"`
 }
 
 // asks reports whether the driver has to be asked.
-func (c gpusConfig) asks() bool { return c.Product != nil || c.Uniform || c.Usable || c.MIG != nil }
+func (c gpusConfig) asks() bool {
+	return c.Product != nil || c.Uniform || c.Usable || len(c.toggles()) > 0
+}
 
 // Queries are what the driver says of each GPU, if anything but their number is judged.
 func (GPUs) Queries(b plan.Block, inv node.Inventory) []node.Query {
@@ -85,8 +91,10 @@ func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if c.Uniform {
 		a.Findings = append(a.Findings, uniform(gpus, states))
 	}
-	if c.MIG != nil {
-		a.Findings = append(a.Findings, c.divided(gpus, states)...)
+	for _, t := range c.toggles() {
+		for i, v := range states {
+			a.Findings = append(a.Findings, t.judge(gpus[i], v))
+		}
 	}
 	return a
 }
@@ -117,15 +125,28 @@ func countGPUs(b plan.Block, inv node.Inventory, gpus []node.GPU, v node.Value[[
 		f.Summary += ", wanted is " + f.Want
 		switch vm, _ := inv.Virtualization.Get(); {
 		case found > want:
+			f.Fix = "say in count how many there are"
 		case vm != "" && vm != "none":
 			f.Fix = "have the host pass its GPUs through to this virtual machine (" + vm + ")"
 		case asked: // else it may never have had one
 			f.Why = "a GPU that the PCI bus does not show has fallen off it or is not powered"
-			f.Fix = "look for its slot in the BMC's log and for Xid 79 in the kernel log; power-cycle the node"
+			f.Fix = noGPUFix
+		default:
+			f.Fix = "where it has GPUs, " + noGPUFix
 		}
 	}
 	return f
 }
+
+// noGPUFix says what to do about a GPU that the PCI bus does not show.
+const noGPUFix = "look for its slot in the BMC's log and for Xid 79 in the kernel log; power-cycle the node"
+
+const (
+	// otherCard says what to do about a GPU of another model.
+	otherCard = "replace the card, or take the profile that fits the node: nvidia-smi -L and the BMC's inventory say which card is where"
+	// persistFix says how persistence is turned on (nvidia-persistenced(1), nvidia-smi(1)).
+	persistFix = "run nvidia-persistenced, whose unit must not say --no-persistence-mode; nvidia-smi -pm 1 lasts until the driver is loaded anew"
+)
 
 // partsOf are facts inside those of GPUs.
 func partsOf[T any](states []node.Value[node.GPUState], part func(node.GPUState) node.Value[T]) []node.Value[T] {
@@ -150,6 +171,7 @@ func (c gpusConfig) products(gpus []node.GPU, states []node.Value[node.GPUState]
 		if have != *c.Product {
 			f.Status = plan.Drift
 			f.Summary += ", wanted is " + f.Want
+			f.Fix = otherCard
 		}
 		findings = append(findings, f)
 	}
@@ -160,6 +182,8 @@ func (c gpusConfig) products(gpus []node.GPU, states []node.Value[node.GPUState]
 type trait struct {
 	what   string
 	values []node.Value[string]
+	// fix says how the others are made like most.
+	fix string
 }
 
 // uniform judges whether all GPUs are alike; what most of them have is what the others should.
@@ -170,20 +194,20 @@ func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
 		ids[i] = node.Known(g.PCIID, node.Source{})
 	}
 	traits := []trait{
-		{"PCI id", ids},
-		{"product", partsOf(states, func(s node.GPUState) node.Value[string] { return s.Product })},
+		{"PCI id", ids, otherCard},
+		{"product", partsOf(states, func(s node.GPUState) node.Value[string] { return s.Product }), otherCard},
 		{"BAR1", partsOf(states, func(s node.GPUState) node.Value[string] {
 			return shown(s.BAR1Bytes, func(n uint64) string { return strconv.FormatUint(n>>20, 10) + " MiB" })
-		})},
-		{"ECC", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.ECC, enablement) })},
-		{"compute mode", partsOf(states, func(s node.GPUState) node.Value[string] { return s.ComputeMode })},
-		{"persistence", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.Persistence, enablement) })},
+		}), "look in the BIOS for Above 4G Decoding and Resizable BAR, and for \"BAR\" in the kernel log, then power-cycle the node"},
+		{"ECC", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.ECC, enablement) }), "nvidia-smi -e 1 for all, then nvidia-smi -r"},
+		{"compute mode", partsOf(states, func(s node.GPUState) node.Value[string] { return s.ComputeMode }), "nvidia-smi -c DEFAULT for all"},
+		{"persistence", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.Persistence, enablement) }), persistFix},
 	}
 	f := plan.Finding{ID: id, Target: "gpus", Status: plan.OK, Want: "all alike", Found: "all alike", Summary: "all GPUs are alike"}
-	var differences, unread []string
+	var differences, fixes, unread []string
 	for _, t := range traits {
 		if text := t.differences(gpus); text != "" {
-			differences = append(differences, text)
+			differences, fixes = append(differences, text), append(fixes, t.fix)
 		}
 		if i := slices.IndexFunc(t.values, func(v node.Value[string]) bool { return !v.IsKnown() && !v.IsUnsupported() }); i >= 0 && len(unread) == 0 {
 			unread = append(unread, fmt.Sprintf("%s of %s: %s", t.what, node.Called("GPU", gpus[i].Address), t.values[i].Reason()))
@@ -194,6 +218,7 @@ func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
 		f.Status, f.Found = plan.Drift, strings.Join(differences, "; ")
 		f.Summary = "GPUs differ: " + f.Found
 		f.Why = "a job over all of them runs at the pace of the slowest, or fails on one"
+		f.Fix = strings.Join(slices.Compact(fixes), "; ")
 	case len(unread) > 0:
 		f.Status, f.Found = plan.Undetermined, ""
 		f.Summary = "whether all GPUs are alike is unknown: " + unread[0]
@@ -238,40 +263,89 @@ func (t trait) differences(gpus []node.GPU) string {
 	return fmt.Sprintf("%s, %s on the others", strings.Join(words, ", "), values[0])
 }
 
-// divided judges MIG of each GPU, now and after the next reset.
-func (c gpusConfig) divided(gpus []node.GPU, states []node.Value[node.GPUState]) []plan.Finding {
-	const id = "gpus.mig"
-	var findings []plan.Finding
-	for i, v := range states {
-		now, next := partOf(v, func(s node.GPUState) node.Value[bool] { return s.MIG }), partOf(v, func(s node.GPUState) node.Value[bool] { return s.MIGPending })
-		f := plan.Finding{ID: id, Target: gpus[i].Address, Status: plan.OK, Want: enablement(*c.MIG), Source: now.Source()}
-		is, ok := now.Get()
-		pending, told := next.Get()
-		f.Found = enablement(is)
-		switch {
-		case now.IsUnsupported() && !*c.MIG:
-			f.Found, f.Summary = "none", name(gpus[i])+" has no MIG"
-		case !ok:
-			f = unreadGPU(id, gpus[i].Address, "MIG", now)
-		case is != *c.MIG:
-			f.Status = plan.Drift
-			f.Summary = fmt.Sprintf("MIG is %s on %s, wanted is %s", f.Found, name(gpus[i]), f.Want)
-			f.Fix = fmt.Sprintf("nvidia-smi -i %s -mig %d, while nobody uses the GPU, and nvidia-smi -r where it stays pending", gpus[i].Address, map[bool]int{true: 1}[*c.MIG])
-			if is {
-				f.Why = "a divided GPU has neither NVLink nor peers"
-			}
-		case told && pending != *c.MIG:
-			f.Status, f.Found = plan.Drift, f.Found+", "+enablement(pending)+" after a reset"
-			f.Summary = fmt.Sprintf("MIG is %s on %s, and will be %s after the next reset", enablement(is), name(gpus[i]), enablement(pending))
-			f.Fix = fmt.Sprintf("nvidia-smi -i %s -mig %d", gpus[i].Address, map[bool]int{true: 1}[*c.MIG])
-		case !told && !next.IsUnsupported():
-			f = unreadGPU(id, gpus[i].Address, "MIG after the next reset", next)
-		default:
-			f.Summary = fmt.Sprintf("MIG is %s on %s", f.Found, name(gpus[i]))
+// toggle is something of a GPU that is on or off.
+type toggle struct {
+	id, what string
+	want     bool
+	severity plan.Severity // the block's where it is empty
+	// now, and after the next reset; next is nil where there is no such thing.
+	now, next func(node.GPUState) node.Value[bool]
+	// why it matters where it is not as wanted; how is what sets it, with %s for the GPU's address, and then what comes after.
+	why, how, then string
+}
+
+// toggles are those that the block wants to be on or off.
+func (c gpusConfig) toggles() []toggle {
+	var all []toggle
+	digit := func(on bool) int { return map[bool]int{true: 1}[on] }
+	if c.MIG != nil {
+		t := toggle{
+			id: "gpus.mig", what: "MIG", want: *c.MIG,
+			now:  func(s node.GPUState) node.Value[bool] { return s.MIG },
+			next: func(s node.GPUState) node.Value[bool] { return s.MIGPending },
+			how:  fmt.Sprintf("nvidia-smi -i %%s -mig %d", digit(*c.MIG)), then: ", while nobody uses the GPU, and nvidia-smi -r where it stays pending",
 		}
-		findings = append(findings, f)
+		if !*c.MIG {
+			t.why = "a divided GPU has neither NVLink nor peers"
+		}
+		all = append(all, t)
 	}
-	return findings
+	if c.ECC != nil {
+		t := toggle{
+			id: "gpus.ecc", what: "ECC", want: *c.ECC,
+			now:  func(s node.GPUState) node.Value[bool] { return s.ECC },
+			next: func(s node.GPUState) node.Value[bool] { return s.ECCPending },
+			how:  fmt.Sprintf("nvidia-smi -i %%s -e %d", digit(*c.ECC)), then: ", then nvidia-smi -r while nobody uses the GPU, or reboot",
+		}
+		if *c.ECC {
+			t.why = "a bit that flips in the GPU's memory changes a result, and nobody is told"
+		}
+		all = append(all, t)
+	}
+	if c.Persistence != nil {
+		t := toggle{
+			id: "gpus.persistence", what: "persistence", want: *c.Persistence, severity: plan.Warning,
+			now: func(s node.GPUState) node.Value[bool] { return s.Persistence }, how: "nvidia-smi -i %s -pm 0",
+		}
+		if *c.Persistence {
+			t.why, t.how = "without a client the driver unloads the GPU's state: first jobs start slowly, and settings are lost", persistFix
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// judge judges it of a GPU, now and after the next reset.
+func (t toggle) judge(g node.GPU, v node.Value[node.GPUState]) plan.Finding {
+	now, next := partOf(v, t.now), node.Unsupported[bool]("it does not wait for a reset", node.Source{})
+	if t.next != nil {
+		next = partOf(v, t.next)
+	}
+	f := plan.Finding{ID: t.id, Target: g.Address, Status: plan.OK, Want: enablement(t.want), Source: now.Source()}
+	how := strings.ReplaceAll(t.how, "%s", g.Address)
+	is, ok := now.Get()
+	pending, told := next.Get()
+	f.Found = enablement(is)
+	switch {
+	case now.IsUnsupported() && !t.want:
+		f.Found, f.Summary = "none", fmt.Sprintf("%s has no %s", name(g), t.what)
+	case !ok:
+		f = unreadGPU(t.id, g.Address, t.what, now)
+	case is != t.want:
+		f.Status, f.Why = plan.Drift, t.why
+		f.Summary = fmt.Sprintf("%s is %s on %s, wanted is %s", t.what, f.Found, name(g), f.Want)
+		f.Fix = how + t.then
+	case told && pending != t.want:
+		f.Status, f.Found = plan.Drift, f.Found+", "+enablement(pending)+" after a reset"
+		f.Summary = fmt.Sprintf("%s is %s on %s, and will be %s after the next reset", t.what, enablement(is), name(g), enablement(pending))
+		f.Fix = how
+	case !told && !next.IsUnsupported():
+		f = unreadGPU(t.id, g.Address, t.what+" after the next reset", next)
+	default:
+		f.Summary = fmt.Sprintf("%s is %s on %s", t.what, f.Found, name(g))
+	}
+	f.Severity = t.severity
+	return f
 }
 
 func addressList(gpus []node.GPU) string {

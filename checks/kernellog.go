@@ -55,11 +55,7 @@ func (KernelLog) Queries(_ plan.Block, inv node.Inventory) []node.Query {
 	if inv.RootDirectory {
 		return nil
 	}
-	queries := []node.Query{node.KernelLog.Query("")}
-	for _, m := range peerMemoryModules {
-		queries = append(queries, node.Module.Query(m))
-	}
-	return queries
+	return append(each(node.Module, peerMemoryModules), node.KernelLog.Query(""))
 }
 
 // Assess has a finding for each kind of fault of each device, and for a log that is whole and clean.

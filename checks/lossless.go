@@ -361,9 +361,11 @@ func (c classifier) mapped(want class) []plan.Finding {
 			f.Fix = fmt.Sprintf("map it, to what it has already or not: dcb app add dev %s dscp-prio %d:%d", c.netdev(), dscp.value, priority.value)
 		case len(found) == 0:
 			f.Status, f.Found, f.Summary = plan.Drift, "not mapped", fmt.Sprintf("%s does not map %s, wanted is %s", c.name(), what, f.Want)
+			f.Fix = fmt.Sprintf("dcb app add dev %s dscp-prio %d:%d, and the same on the switch", c.netdev(), dscp.value, priority.value)
 		case slices.ContainsFunc(found, func(n int) bool { return n != priority.value }):
 			f.Status, f.Found = plan.Drift, fmt.Sprint("priority ", found)
 			f.Summary = fmt.Sprintf("%s maps %s to priority %v, wanted is %s", c.name(), what, found, f.Want)
+			f.Fix = fmt.Sprintf("dcb app replace dev %s dscp-prio %d:%d, and the same on the switch", c.netdev(), dscp.value, priority.value)
 		default:
 			f.Found = "priority " + strconv.Itoa(priority.value)
 			f.Summary = fmt.Sprintf("%s maps %s to %s", c.name(), what, f.Found)
@@ -393,9 +395,13 @@ func (c classifier) marked(id, does string, want class, part func(node.RoCEState
 		f.Status = plan.Drift
 		f.Summary += ", wanted is " + f.Want
 		f.Why = "without ECN senders slow down only when PFC stops them, and their neighbours with them"
+		f.Fix = setByRoCE
 	}
 	return []plan.Finding{want.priority.hold(f)}
 }
+
+// setByRoCE says who sets what only the vendor's driver has, and the marks of traffic.
+const setByRoCE = "have block roce set it (lossless = { ... }), or set it alike on all NICs and on the switches"
 
 // notifications judges with what congestion notification packets are sent.
 func (c classifier) notifications(want class) []plan.Finding {
@@ -408,7 +414,7 @@ func (c classifier) notifications(want class) []plan.Finding {
 		f.Want, f.Found, f.Source = want.words(), strconv.Itoa(have), v.Source()
 		f.Summary = fmt.Sprintf("%s of %s is %d", what, c.name(), have)
 		if have != want.value {
-			f.Status = plan.Drift
+			f.Status, f.Fix = plan.Drift, setByRoCE
 			f.Summary += ", wanted is " + f.Want
 		}
 		return []plan.Finding{want.hold(f)}
@@ -416,7 +422,7 @@ func (c classifier) notifications(want class) []plan.Finding {
 	findings := judge("lossless.cnp_dscp", "the DSCP of notification packets", c.cnpDSCP, want.cnpDSCP)
 	priority := judge("lossless.cnp_priority", "the priority of notification packets", c.cnpPriority, want.cnpPriority)
 	if have, ok := c.cnpPriority.Get(); ok && want.priority.known && have == want.priority.value {
-		priority[0].Status = plan.Drift
+		priority[0].Status, priority[0].Fix = plan.Drift, setByRoCE
 		priority[0].Summary += ", the lossless one"
 		priority[0].Why = "they are held back with the traffic that they are to slow down"
 	}
@@ -469,6 +475,7 @@ func marking(what string, tos int, want class) plan.Finding {
 		f.Status = plan.Drift
 		f.Summary += ", wanted is " + f.Want
 		f.Why = "traffic with another DSCP goes through a queue that drops"
+		f.Fix = setByRoCE
 	}
 	return want.dscp.hold(f)
 }

@@ -18,13 +18,15 @@ type ModuleFiles struct{}
 func (ModuleFiles) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "module_files", Check: true, Label: plan.LabelRequired, LabelDoc: labelDoc,
-		Doc: "The files of modules-load.d and modprobe.d: modules that one file loads at boot and another keeps out, a blacklist of nouveau that the initramfs may lack, options that the NVIDIA driver no longer has.",
+		Doc: "The files of modules-load.d and modprobe.d: modules that one file loads at boot and another keeps out, a blacklist of nouveau that the initramfs lacks, options that the NVIDIA driver no longer has.",
 	}
 }
 
-// Queries are the files, and the command line, which can keep modules out too.
+const nouveauModule = "nouveau"
+
+// Queries are the files, the command line, which can keep modules out too, and what the initramfs has of nouveau.
 func (ModuleFiles) Queries(plan.Block, node.Inventory) []node.Query {
-	return []node.Query{node.ModulesLoadFiles.Query(""), node.ModprobeFiles.Query(""), node.CommandLine.Query("")}
+	return []node.Query{node.ModulesLoadFiles.Query(""), node.ModprobeFiles.Query(""), node.CommandLine.Query(""), node.Initramfs.Query(nouveauModule)}
 }
 
 // goneOptions are options that the NVIDIA driver had once. Newer ones log "unknown parameter ... ignored" (CachyOS-PKGBUILDS issue 1678).
@@ -76,7 +78,7 @@ func (ModuleFiles) Assess(_ plan.Block, facts node.Facts) plan.Assessment {
 // nouveau judges a blacklist of it: the initramfs has its own copy of modprobe.d, of the time when it was made, and loads what
 // drives a display early. The command line counts there too (dracut.cmdline(7), modprobe(8)).
 func nouveau(config modprobe.Config, facts node.Facts) []plan.Finding {
-	at := config.Blacklisted("nouveau")
+	at := config.Blacklisted(nouveauModule)
 	line := node.CommandLine.Get(facts, "")
 	text, ok := line.Get()
 	if len(at) == 0 || !ok {
@@ -84,15 +86,27 @@ func nouveau(config modprobe.Config, facts node.Facts) []plan.Finding {
 	}
 	for _, key := range []string{"rd.driver.blacklist", "modprobe.blacklist", "module_blacklist", "rdblacklist"} {
 		for _, arg := range cmdline.Occurrences(cmdline.Parse(text), key) {
-			if slices.Contains(strings.Split(arg.Value, ","), "nouveau") {
+			if slices.Contains(strings.Split(arg.Value, ","), nouveauModule) {
 				return nil
 			}
 		}
 	}
-	return []plan.Finding{{
-		ID: "module_files.initramfs", Target: "nouveau", Status: plan.Drift, Severity: plan.Warning, Source: node.Source{Path: at[0].File, Line: at[0].Line},
+	f := plan.Finding{
+		ID: "module_files.initramfs", Target: nouveauModule, Status: plan.Drift, Severity: plan.Warning, Source: node.Source{Path: at[0].File, Line: at[0].Line},
 		Summary: "nouveau is blacklisted in a file, and not on the command line: an initramfs that was made before the file still loads it",
 		Why:     "nouveau takes the GPUs before the NVIDIA driver comes",
-		Fix:     "make the initramfs anew (dracut -f, update-initramfs -u), or add rd.driver.blacklist=nouveau to the kernel's arguments",
-	}}
+		Fix:     `make the initramfs anew (kernel_module "nouveau" { boot = "unloaded" } has busbar do it with update-initramfs; dracut --force), or add modprobe.blacklist=nouveau to the kernel's arguments`,
+	}
+	v := node.Initramfs.Get(facts, nouveauModule)
+	image, known := v.Get()
+	switch {
+	case known && (image.Module == "" || plan.InitramfsModule{Name: nouveauModule, Blacklisted: true}.Missing(image) == ""):
+		return nil
+	case known:
+		f.Source = v.Source()
+		f.Summary = fmt.Sprintf("%s:%d blacklists nouveau, and %s, which holds it, has no such line", at[0].File, at[0].Line, image.Image)
+	case !v.IsZero():
+		f.Summary += fmt.Sprintf(" (what is in it is unknown: %s)", v.Reason())
+	}
+	return []plan.Finding{f}
 }

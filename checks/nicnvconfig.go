@@ -170,7 +170,7 @@ func (s nvSetting) judge(p port, state node.NVConfigState) plan.Finding {
 		f.Fix = s.setOn(p, state) + ", then " + resetOf(p, state)
 	}
 	if values.ReadOnly && f.Status == plan.Drift {
-		f.Why, f.Fix = "the parameter is read only", ""
+		f.Why, f.Fix = "the parameter is read only", "leave it out of the profile, or use a NIC, or firmware, that has it as wanted"
 	}
 	return f
 }

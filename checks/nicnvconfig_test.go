@@ -78,7 +78,7 @@ func TestNICNVConfig(t *testing.T) {
 			finding("unknown", "A"), "A of mlx5_1/1 (0000:14:00.0) is unknown: not all could be read: Failed to query some of the TLVs"),
 		one("read only", `A = 1`, nvConfig(func(s *node.NVConfigState) {
 			s.Parameters["A"] = mstconfig.Values{Running: "0", NextBoot: "0", ReadOnly: true}
-		}), finding("drift", "A"), "is 0, wanted is 1\n\n"),
+		}), finding("drift", "A"), "is 0, wanted is 1\nleave it out of the profile"),
 		one("values that are none", `A = 0, B = 1, C = 1, D = 0, E = 1`, nvConfig(func(s *node.NVConfigState) {
 			s.Parameters["E"] = mstconfig.Values{Unclear: "it is listed twice"}
 		}, "A", "0", "N/A", "B", "N/A", "1", "C", "", "1", "D", "N/A", "1"),

@@ -73,6 +73,9 @@ func (NVLink) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			f.Summary = fmt.Sprintf("%s, most others have %d to NVSwitches", links(g, n), usual)
 		}
 		f.Source = v.Source()
+		if f.Status == plan.Undetermined && f.Fix == "" {
+			f.Fix = "ask the driver: nvidia-smi nvlink -s -i " + g.Address + "; where it fails too, look for Xid in the kernel log"
+		}
 		if f.Status == plan.Drift {
 			f.Why = "what the GPU sends to others takes the links that are left, or PCIe, and no program fails"
 			f.Fix = linksFix(g, parameters, active)

@@ -98,7 +98,7 @@ func rdmaDevice(p port, inv node.Inventory) plan.Finding {
 func nearGPUs(ports []port, inv node.Inventory) []plan.Finding {
 	gpus, _ := inv.GPUs().Get() // known where NICs are
 	if len(gpus) == 0 {
-		return []plan.Finding{{ID: "rails.gpu", Target: "gpus", Status: plan.Drift, Want: "1 or more GPUs", Found: "none", Source: inv.PCI.Source(), Summary: "no GPU on the PCI bus"}}
+		return []plan.Finding{{ID: "rails.gpu", Target: "gpus", Status: plan.Drift, Want: "1 or more GPUs", Found: "none", Source: inv.PCI.Source(), Summary: "no GPU on the PCI bus", Fix: noGPUFix}}
 	}
 	var others []node.NIC
 	nics, _ := inv.NICs().Get()

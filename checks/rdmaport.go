@@ -134,6 +134,10 @@ func portCount(ports []port, want int64, facts node.Facts) plan.Finding {
 		}
 		f.Status, f.Found = plan.Drift, f.Found+": "+strings.Join(names, " ")
 		f.Summary = fmt.Sprintf("%d NIC ports, wanted is %d", len(ports), want)
+		f.Fix = "look for the NIC that is gone: for its slot in the BMC's log, for its driver's words (mlx5_core) and AER in the kernel log; reseat it"
+		if int64(len(ports)) > want {
+			f.Fix = "say in nics which ports are meant, or in count how many"
+		}
 	}
 	return f
 }

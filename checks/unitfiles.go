@@ -52,11 +52,7 @@ func (UnitFiles) Validate(b plan.Block) []plan.Problem {
 func (UnitFiles) Queries(b plan.Block, _ node.Inventory) []node.Query {
 	var c unitFiles
 	_ = b.Decode(&c) // tried when the block was validated
-	var queries []node.Query
-	for _, u := range c.Units {
-		queries = append(queries, node.UnitFiles.Query(u))
-	}
-	return queries
+	return each(node.UnitFiles, c.Units)
 }
 
 // Assess reads each unit's files.

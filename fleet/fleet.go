@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
 	"busbar/node"
 )
 
@@ -28,12 +30,26 @@ type Recording struct {
 	Err  error
 }
 
-// The first bytes of what is not a recording by itself: gzip (RFC 1952), Zstandard (RFC 8878), and at tarOffset a tar header (tar(5)).
+// The first bytes of what is not a recording by itself: gzip (RFC 1952), Zstandard (RFC 8878), xz (xz-file-format.txt of XZ Utils),
+// bzip2 (bzip2.c), zip (APPNOTE.TXT of PKWARE), and at tarOffset a tar header (tar(5)).
 var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	tarMagic  = []byte("ustar")
+	gzipMagic  = []byte{0x1f, 0x8b}
+	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	xzMagic    = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
+	bzip2Magic = []byte("BZh")
+	zipMagic   = []byte("PK\x03\x04")
+	tarMagic   = []byte("ustar")
 )
+
+// unread are the kinds of archives that busbar does not read, each with what to do.
+var unread = []struct {
+	magic []byte
+	err   error
+}{
+	{xzMagic, errors.New("it is compressed with xz, which busbar does not read: xz -dc FILE | busbar plan --node -")},
+	{bzip2Magic, errors.New("it is compressed with bzip2, which busbar does not read: bzip2 -dc FILE | busbar plan --node -")},
+	{zipMagic, errors.New("it is a zip archive, which busbar does not read: unzip FILE -d recordings && busbar plan --node recordings")},
+}
 
 const tarOffset = 257
 
@@ -44,15 +60,26 @@ const HeadSize = 512
 const bufferSize = 64 << 10
 
 // IsArchive tells by its first bytes whether a file may hold many recordings: a tar archive, or what is compressed.
-func IsArchive(head []byte) bool {
-	return bytes.HasPrefix(head, gzipMagic) || bytes.HasPrefix(head, zstdMagic) || isTar(head)
+func IsArchive(head []byte) bool { return isCompressed(head) || whyUnread(head) != nil || isTar(head) }
+
+func isCompressed(head []byte) bool {
+	return bytes.HasPrefix(head, gzipMagic) || bytes.HasPrefix(head, zstdMagic)
+}
+
+func whyUnread(head []byte) error {
+	for _, kind := range unread {
+		if bytes.HasPrefix(head, kind.magic) {
+			return kind.err
+		}
+	}
+	return nil
 }
 
 func isTar(head []byte) bool {
 	return len(head) > tarOffset && bytes.HasPrefix(head[tarOffset:], tarMagic)
 }
 
-// Dir are the recordings in a file system, all files NAME.json and NAME.json.gz at any depth, sorted by path; files and directories
+// Dir are the recordings in a file system, all files NAME.json, NAME.json.gz and NAME.json.zst at any depth, sorted by path; files and directories
 // whose names begin with a dot are left out. A file system without any is one that cannot be read.
 func Dir(fsys fs.FS, name string) iter.Seq[Recording] {
 	return func(yield func(Recording) bool) {
@@ -86,7 +113,7 @@ func Dir(fsys fs.FS, name string) iter.Seq[Recording] {
 
 // isRecording tells by its name whether a file in a directory or an archive is a recording.
 func isRecording(name string) bool {
-	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".json.gz")
+	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".json.gz") || strings.HasSuffix(name, ".json.zst")
 }
 
 func readFile(fsys fs.FS, name string) ([]byte, error) {
@@ -108,48 +135,86 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 // read reads a text, which may be compressed, up to one byte more than a recording may have.
 func read(r io.Reader, size int64) ([]byte, error) {
 	buffered := bufio.NewReader(r)
-	head, _ := buffered.Peek(len(zstdMagic)) // too short is not compressed
-	switch {
-	case bytes.HasPrefix(head, gzipMagic):
-		unzipped, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, err
-		}
-		r, size = unzipped, 0
-	case bytes.HasPrefix(head, zstdMagic):
-		return nil, errZstd
-	default:
-		r = buffered
+	head, _ := buffered.Peek(HeadSize) // a shorter one is seen as it is
+	if isCompressed(head) {
+		size = 0
 	}
+	unpacked, err := unpack(buffered, head)
+	if err != nil {
+		return nil, err
+	}
+	defer unpacked.Close()
 	var text bytes.Buffer
 	text.Grow(int(min(max(size, 0), node.MaxRecording)) + bytes.MinRead)
-	_, err := text.ReadFrom(io.LimitReader(r, node.MaxRecording+1))
+	_, err = text.ReadFrom(io.LimitReader(unpacked, node.MaxRecording+1))
 	return text.Bytes(), err
 }
 
-var errZstd = errors.New("it is compressed with zstd, which busbar does not read: zstd -dc FILE | busbar plan --node -")
+// maxWindow is how far back what zstd compressed may refer, which is held in memory: 8 MiB are what every reader takes (RFC 8878,
+// 3.1.1.1.2), and zstd(1) makes more than this of level 21 on or with --long.
+const maxWindow = 32 << 20
 
-// File are the recordings in a file: one, or those of a tar archive (NAME.json and NAME.json.gz) in its order, either of which may be
-// compressed with gzip. What comes behind a place where an archive is broken is lost, and told as one that cannot be read.
+// unpack is what is in a compressed input, of which head are the first bytes, and the input itself where it is not compressed.
+func unpack(r io.Reader, head []byte) (io.ReadCloser, error) {
+	if err := whyUnread(head); err != nil {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		return gzip.NewReader(r)
+	case bytes.HasPrefix(head, zstdMagic):
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return unzstd{d}, nil
+	}
+	return io.NopCloser(r), nil
+}
+
+// unzstd reads what zstd compressed.
+type unzstd struct{ *zstd.Decoder }
+
+// Read reads.
+func (u unzstd) Read(p []byte) (int, error) {
+	n, err := u.Decoder.Read(p)
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		err = fmt.Errorf("it was compressed with zstd and takes more than %d MiB to read: zstd -dc --long=31 FILE | busbar plan --node -", maxWindow>>20)
+	}
+	return n, err
+}
+
+// Close closes.
+func (u unzstd) Close() error {
+	u.Decoder.Close()
+	return nil
+}
+
+// File are the recordings in a file: one, or those of a tar archive (files as in Dir) in its order, either of which may be
+// compressed with gzip or zstd. What comes behind a place where an archive is broken is lost, and told as one that cannot be read.
 func File(r io.Reader, name string) iter.Seq[Recording] {
 	return func(yield func(Recording) bool) {
 		buffered := bufio.NewReaderSize(r, bufferSize)
 		head, _ := buffered.Peek(HeadSize)
-		if bytes.HasPrefix(head, gzipMagic) {
-			unzipped, err := gzip.NewReader(buffered)
-			if err != nil {
-				yield(Recording{Name: name, Err: err})
-				return
-			}
-			buffered = bufio.NewReaderSize(unzipped, bufferSize)
-			head, _ = buffered.Peek(HeadSize)
-		}
-		if !isTar(head) {
-			text, err := read(buffered, 0)
-			yield(Recording{name, text, err})
+		unpacked, err := unpack(buffered, head)
+		if err != nil {
+			yield(Recording{Name: name, Err: err})
 			return
 		}
-		members(&trailer{r: buffered}, name, yield)
+		defer unpacked.Close()
+		if isCompressed(head) {
+			buffered = bufio.NewReaderSize(unpacked, bufferSize)
+			head, err = buffered.Peek(HeadSize)
+		}
+		switch {
+		case isTar(head):
+			members(&trailer{r: buffered}, name, yield)
+		case err != nil && !errors.Is(err, io.EOF): // what is inside cannot be read
+			yield(Recording{Name: name, Err: err})
+		default:
+			text, err := read(buffered, 0)
+			yield(Recording{name, text, err})
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 
 	"busbar/fleet"
 	"busbar/fleet/fleettest"
@@ -46,6 +47,17 @@ func zipped(t testing.TB, text string) string {
 	return b.String()
 }
 
+// zstandard compresses with zstd, the window being as large as the text.
+func zstandard(t testing.TB, text string) string {
+	t.Helper()
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	return string(w.EncodeAll([]byte(text), nil))
+}
+
 // tarred is an archive of names and texts in turn; a name that ends in / is a directory.
 func tarred(t testing.TB, files ...string) string {
 	t.Helper()
@@ -71,10 +83,10 @@ func tarred(t testing.TB, files ...string) string {
 
 func TestDir(t *testing.T) {
 	fsys := fstest.MapFS{
-		"b.json": {Data: []byte("2")}, "a.json": {Data: []byte("1")}, "rack 7/c.json.gz": {Data: []byte(zipped(t, "3"))}, "rack 7/d.json.gz": {Data: []byte("\x1f\x8bx")},
+		"b.json": {Data: []byte("2")}, "a.json": {Data: []byte("1")}, "rack 7/c.json.gz": {Data: []byte(zipped(t, "3"))}, "rack 7/d.json.gz": {Data: []byte("\x1f\x8bx")}, "rack 7/f.json.zst": {Data: []byte(zstandard(t, "4"))},
 		"notes.txt": {Data: []byte("x")}, ".hidden.json": {Data: []byte("x")}, ".git/x.json": {Data: []byte("x")}, "z.json": {Mode: 0o644 | 1<<25}, "dir.json/e.json": {Data: []byte("5")},
 	}
-	want := []string{"recs/a.json: 1", "recs/b.json: 2", "recs/dir.json/e.json: 5", "recs/rack 7/c.json.gz: 3", "recs/rack 7/d.json.gz: error: unexpected EOF", "recs/z.json: error: open z.json: is no regular file"}
+	want := []string{"recs/a.json: 1", "recs/b.json: 2", "recs/dir.json/e.json: 5", "recs/rack 7/c.json.gz: 3", "recs/rack 7/d.json.gz: error: unexpected EOF", "recs/rack 7/f.json.zst: 4", "recs/z.json: error: open z.json: is no regular file"}
 	if diff := cmp.Diff(want, told(fleet.Dir(fsys, "recs"))); diff != "" {
 		t.Error(diff)
 	}
@@ -86,6 +98,9 @@ func TestDir(t *testing.T) {
 func TestFile(t *testing.T) {
 	archive := tarred(t, "fleet/", "", "fleet/b.json", "2", "fleet/README", "x", "fleet/a.json", "1", "fleet/c.json.gz", zipped(t, "3"))
 	several := []string{"f/fleet/b.json: 2", "f/fleet/a.json: 1", "f/fleet/c.json.gz: 3"}
+	packed := func(kind, command string) []string {
+		return []string{"f: error: it is " + kind + ", which busbar does not read: " + command}
+	}
 	for name, c := range map[string]struct {
 		text string
 		want []string
@@ -97,8 +112,17 @@ func TestFile(t *testing.T) {
 		"archive, compressed": {zipped(t, archive), several},
 		"cut off":             {archive[:2100], []string{"f/fleet/b.json: 2", "f: error: the archive is broken behind its recording 1: unexpected EOF"}},
 		"empty archive":       {tarred(t, "README", "x"), []string{"f: error: there is no recording in the archive (NAME.json)"}},
-		"zstd":                {"\x28\xb5\x2f\xfd\x00", []string{"f: error: it is compressed with zstd, which busbar does not read: zstd -dc FILE | busbar plan --node -"}},
-		"no gzip":             {"\x1f\x8b\x00", []string{"f: error: unexpected EOF"}},
+		"one, zstd":           {zstandard(t, "{}"), []string{"f: {}"}},
+		"archive, zstd":       {zstandard(t, archive), several},
+		"zstd in an archive":  {tarred(t, "a.json.zst", zstandard(t, "1"), "b.json.zst", "\x28\xb5\x2f\xfd\x00"), []string{"f/a.json.zst: 1", "f/b.json.zst: error: unexpected EOF"}},
+		"zstd, cut off":       {zstandard(t, archive)[:100], []string{"f: error: unexpected EOF"}},
+		"no zstd":             {"\x28\xb5\x2f\xfd\x00", []string{"f: error: unexpected EOF"}},
+		// RFC 8878, 3.1.1.1: a frame without a content size, whose window is of 2^27 bytes (exponent 17), and an empty last block.
+		"zstd, large window": {"\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00", []string{"f: error: it was compressed with zstd and takes more than 32 MiB to read: zstd -dc --long=31 FILE | busbar plan --node -"}},
+		"xz":                 {"\xfd7zXZ\x00\x00\x04", packed("compressed with xz", "xz -dc FILE | busbar plan --node -")},
+		"bzip2":              {"BZh91AY&SY", packed("compressed with bzip2", "bzip2 -dc FILE | busbar plan --node -")},
+		"zip":                {"PK\x03\x04\x14", packed("a zip archive", "unzip FILE -d recordings && busbar plan --node recordings")},
+		"no gzip":            {"\x1f\x8b\x00", []string{"f: error: unexpected EOF"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, told(fleet.File(strings.NewReader(c.text), "f"))); diff != "" {
@@ -121,6 +145,20 @@ func TestLargeFile(t *testing.T) {
 	}
 }
 
+// What unpacks to more than that is no larger for it.
+func TestBomb(t *testing.T) {
+	text := strings.Repeat(" ", node.MaxRecording+1<<20)
+	for name, packed := range map[string]string{
+		"gzip": zipped(t, text), "zstd": zstandard(t, text), "twice": zipped(t, zipped(t, text)), "in an archive": tarred(t, "a.json.gz", zipped(t, text)),
+	} {
+		for r := range fleet.File(strings.NewReader(packed), "f") {
+			if len(r.Text) != node.MaxRecording+1 || r.Err != nil {
+				t.Errorf("%s: %d bytes, %v", name, len(r.Text), r.Err)
+			}
+		}
+	}
+}
+
 // zeros never end.
 type zeros struct{}
 
@@ -129,7 +167,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // FuzzFile: no archive, however broken, makes it hang or crash; each is one recording at least.
 func FuzzFile(f *testing.F) {
 	archive := tarred(f, "a.json", "1", "b.json.gz", zipped(f, "2"))
-	for _, text := range []string{"", "{}", archive, archive[:700], zipped(f, archive), zipped(f, archive)[:60], "\x28\xb5\x2f\xfd"} {
+	for _, text := range []string{"", "{}", archive, archive[:700], zipped(f, archive), zipped(f, archive)[:60], "\x28\xb5\x2f\xfd", zstandard(f, archive), zstandard(f, archive)[:60]} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -196,7 +196,7 @@ func TestCapturedLspci(t *testing.T) {
 	}
 	s.write("/proc/sys/kernel/arch", "x86_64\n")
 	inv := captureNetdevs(s.inventory())
-	registers := parseLspci(c.read("gpud/lspci/lspci-vvv-h100-trimmed.txt"))
+	registers := readLspci(t, c.read("gpud/lspci/lspci-vvv-h100-trimmed.txt"))
 	tree, _ := inv.PCI.Get()
 	facts := lspciFacts(node.NewFacts(inv, time.Time{}, []node.Answer{plantest.CommandLine("quiet")}), registers).WithInventory(inv)
 	for _, f := range registers {
@@ -243,7 +243,7 @@ func TestCapturedGuests(t *testing.T) {
 		fabricManager    bool
 	}{{"gpud/fabric-manager/lspci.nn.a10", "kvm", 1, false}, {"gpud/fabric-manager/lspci.nn.a100", "microsoft", 8, true}} {
 		t.Run(filepath.Base(g.file), func(t *testing.T) {
-			inv := lspciFacts(node.Facts{}, parseLspci(c.read(g.file))).Inventory
+			inv := lspciFacts(node.Facts{}, readLspci(t, c.read(g.file))).Inventory
 			inv.Virtualization, inv.Arch = node.Known(g.hypervisor, node.Source{}), node.Known("x86_64", node.Source{})
 			if gpus, _ := inv.GPUs().Get(); len(gpus) != g.gpus {
 				t.Errorf("%d GPUs, want %d", len(gpus), g.gpus)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"busbar/checks"
 	"busbar/internal/cmdline"
 	"busbar/internal/confdir"
 	"busbar/internal/grub"
@@ -319,6 +320,40 @@ func arm(f node.Facts) node.Facts {
 	return f.WithInventory(inv)
 }
 
+// nouveauFacts is the node of the case whose initramfs nobody made anew, where that is of the case or given.
+func (c cases) nouveauFacts(more ...node.Answer) node.Facts {
+	f := c.tree(nouveauCase, checks.ModuleFiles{}.Queries(plan.Block{}, node.Inventory{})...)
+	return plantest.Node(append([]node.Answer{
+		same(f, node.ModprobeFiles, ""), same(f, node.ModulesLoadFiles, ""), same(f, node.CommandLine, ""), same(f, node.Initramfs, "nouveau"), loaded("nouveau", false),
+	}, more...)...)
+}
+
+const nouveauCase = "modprobe-nouveau-not-in-initramfs/"
+
+func nouveauRows(c cases) []row {
+	const moduleFiles, keptOut = `check "module_files" "all" {}`, `kernel_module "nouveau" { boot = "unloaded" }`
+	made := plantest.Initramfs("nouveau", map[string]string{"/etc/modprobe.d/50-nvidia.conf": c.read(nouveauCase + "etc/modprobe.d/50-nvidia.conf")})
+	onLine := node.CommandLine.Answer("", node.Known(strings.TrimSpace(c.read(nouveauCase+"proc/cmdline"))+" rd.driver.blacklist=nouveau", node.Source{Path: "/proc/cmdline"}))
+	return []row{
+		{
+			input: nouveauCase, blocks: moduleFiles, facts: c.nouveauFacts(), verdict: "WARN",
+			says: []string{"drift warn module_files.initramfs nouveau (/etc/modprobe.d/50-nvidia.conf:1)", "what is in it is unknown: no such file or directory"},
+		},
+		{
+			input: nouveauCase, condition: "an older one holds it", blocks: moduleFiles, facts: c.nouveauFacts(plantest.Initramfs("nouveau", nil)), verdict: "WARN",
+			says: []string{"drift warn module_files.initramfs nouveau (" + plantest.Image + ")", "50-nvidia.conf:1 blacklists nouveau, and " + plantest.Image + ", which holds it, has no such line"},
+		},
+		{input: nouveauCase, condition: "it was made anew", blocks: moduleFiles, facts: c.nouveauFacts(made), verdict: "PASS"},
+		{input: nouveauCase, condition: "the command line has it", blocks: moduleFiles, facts: c.nouveauFacts(onLine), verdict: "PASS"},
+		{input: nouveauCase, condition: "it is to stay out", blocks: keptOut, facts: c.nouveauFacts(), verdict: "WARN", says: []string{"unknown warn initramfs.modprobe nouveau"}, silent: "step "},
+		{
+			input: nouveauCase, condition: "it is to stay out, and an older one holds it", blocks: keptOut, facts: c.nouveauFacts(plantest.Initramfs("nouveau", nil)), verdict: "FAIL",
+			says: []string{"!drift initramfs.modprobe nouveau", "step update-initramfs:" + plantest.Image},
+		},
+		{input: nouveauCase, condition: "it is to stay out, and was made anew", blocks: keptOut, facts: c.nouveauFacts(made), verdict: "PASS"},
+	}
+}
+
 func moduleRows(c cases) []row {
 	const dwords = "modprobe-registrydwords.conf"
 	options := plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/nvidia.conf": c.read(dwords)})
@@ -511,11 +546,6 @@ func ncclLogRows(c cases) []row {
 	}
 }
 
-// later are the inputs that need what is not read or judged yet, and why.
-var later = map[string]string{
-	"modprobe-nouveau-not-in-initramfs/": "the initramfs is not read yet",
-}
-
 // otherwise are inputs whose verdict differs from EXPECT.tsv on purpose.
 var otherwise = map[string]string{
 	"grub-rhel-bls-stale/":   "boot loader entries are not managed: refused, not judged",
@@ -526,7 +556,7 @@ func TestCases(t *testing.T) {
 	c := openCases(t)
 	expected := c.expected()
 	got := map[string][]string{}
-	for _, r := range slices.Concat(bootRows(c), moduleRows(c), kernelRows(c), ncclRows(c), ncclLogRows(c), portCases(c), matrixRows(c), nvidiaRows(c), kernelLogRows(c)) {
+	for _, r := range slices.Concat(bootRows(c), moduleRows(c), nouveauRows(c), kernelRows(c), ncclRows(c), ncclLogRows(c), portCases(c), matrixRows(c), nvidiaRows(c), kernelLogRows(c)) {
 		if _, known := expected[r.input]; !known {
 			t.Errorf("%s is not in EXPECT.tsv", r.input)
 		}
@@ -535,15 +565,12 @@ func TestCases(t *testing.T) {
 	}
 	for input, verdict := range expected {
 		want, _, _ := strings.Cut(strings.NewReplacer(",", " ", ";", " ").Replace(verdict), " ")
-		_, isLater := later[input]
 		_, differs := otherwise[input]
 		switch {
 		case !isInput(input):
-		case isLater && len(got[input]) > 0:
-			t.Errorf("%s has a row and is listed as later", input)
-		case !isLater && len(got[input]) == 0:
+		case len(got[input]) == 0:
 			t.Errorf("%s has no row: %s", input, verdict)
-		case !isLater && !differs && want != "-" && !slices.Contains(got[input], want): // with - the rows say what follows from the input
+		case !differs && want != "-" && !slices.Contains(got[input], want): // with - the rows say what follows from the input
 			t.Errorf("%s must be %s; its rows want %v", input, verdict, got[input])
 		}
 	}

@@ -366,7 +366,7 @@ func nameRows(c cases) []row {
 // lspci is a node on whose PCI bus a case's functions are. above says below which port a function is; GPUs and NICs that the case does
 // not show are added there.
 func (c cases) lspci(name string, above map[string]string) node.Facts {
-	functions := parseLspci(c.read(name))
+	functions := readLspci(c.T, c.read(name))
 	for _, address := range slices.Sorted(maps.Keys(above)) {
 		at := slices.IndexFunc(functions, func(f lspciFunction) bool { return f.Address == address })
 		if at < 0 {

@@ -14,7 +14,8 @@ import (
 // JSON that leaves a member out, or says null, decodes to the zero value of Go, and any number that fits its
 // type is taken. What a Value holds must neither be silent on a member without omitempty or omitzero, nor
 // break what its types say of themselves: the tag range of a field, "FIRST:LAST", of which
-// LAST may be left out, and a method Check. A Value that does has no value.
+// LAST may be left out, and a method Check. A Value that does has no value. The range of a text is that of its
+// length in bytes without white space around it; a member that must be there, or is a Value, is no empty text unless its tag says so.
 
 // checked is what knows which values it can have.
 type checked interface{ Check() error }
@@ -27,6 +28,7 @@ var (
 	confinedType        = reflect.TypeFor[confined]()
 	jsonUnmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 	textUnmarshalerType = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
+	textType            = reflect.TypeFor[Value[string]]()
 )
 
 // silence is the place in raw, which decodes to a t, where a member is null or left out that must have a value; empty
@@ -123,6 +125,9 @@ func shapeOf(t reflect.Type) shape {
 			}
 			inner := shapeOf(field.Type)
 			m := member{name, options == "" && !inner.isValue, options == "omitempty", field.Tag.Get("range"), i, field.Type}
+			if m.span == "" && (field.Type == textType || m.required && field.Type.Kind() == reflect.String) {
+				m.span = "1:"
+			}
 			s.members = append(s.members, m)
 			s.bounded = s.bounded || m.span != "" || inner.bounded
 		}
@@ -219,18 +224,23 @@ func confine(v reflect.Value, span string) wrong {
 	return wrong{}
 }
 
-// outside says that a number is not in the range that span writes; empty where it is.
+// outside says that a number, or the length of a text, is not in the range that span writes; empty where it is.
 func outside(v reflect.Value, span string) string {
 	var n float64
-	if v.CanUint() {
+	switch {
+	case v.Kind() == reflect.String:
+		n = float64(len(strings.TrimSpace(v.String())))
+	case v.CanUint():
 		n = float64(v.Uint())
-	} else {
+	default:
 		n = float64(v.Int())
 	}
 	first, last := bounds(span)
 	switch {
 	case first <= n && n <= last:
 		return ""
+	case v.Kind() == reflect.String:
+		return "is empty"
 	case math.IsInf(last, 1):
 		return fmt.Sprintf("is %v and must be at least %.f", v, first)
 	default:
@@ -249,7 +259,7 @@ func bounds(span string) (first, last float64) {
 	return first, last
 }
 
-// confine makes a Value unknown whose number is not in a range.
+// confine makes a Value unknown whose number or text is not in a range.
 func (v *Value[T]) confine(span string) {
 	if !v.known {
 		return

@@ -45,6 +45,18 @@ func TestImpossible(t *testing.T) {
 				return v.Governors.Reason()
 			case node.Module.Name():
 				return node.Module.Get(f, q.Key).Reason()
+			case node.NVIDIADriver.Name():
+				return node.NVIDIADriver.Get(f, q.Key).Reason()
+			case node.NVML.Name():
+				return node.NVML.Get(f, q.Key).Reason()
+			case node.FabricManager.Name():
+				v := node.FabricManager.Get(f, q.Key)
+				state, _ := v.Get()
+				return v.Reason() + state.Version.Reason()
+			case node.GPUInfo.Name():
+				v := node.GPUInfo.Get(f, q.Key)
+				gpu, _ := v.Get()
+				return v.Reason() + gpu.Product.Reason() + gpu.UUID.Reason()
 			}
 		}
 		return "?"
@@ -76,6 +88,19 @@ func TestImpossible(t *testing.T) {
 		{"short array", "dcb", `{"netdev":"e","driver":"x","pfc":{"value":{"capacity":8,"enabled":8}},"ets":{"value":{"classes":8,"algorithms":["ets"],"priority_class":[0,1,2,3,4,5,6,7]}}}`, whole, "the recording says nothing of algorithms.1"},
 		{"no list", "iommu", `{"units":null,"groups":[{"id":3,"type":{"reason":"x"},"devices":null}]}`, whole, ""},
 		{"in a list", "iommu", `{"groups":[{"id":3,"type":{"reason":"x"},"devices":[]},{"type":{"reason":"x"},"devices":[]}]}`, whole, "the recording says nothing of groups.1.id"},
+		{"driver", "nvidia_driver", `{"loaded":true,"version":"580.95.05"}`, whole, ""},
+		{"no driver", "nvidia_driver", `{"loaded":false}`, whole, ""},
+		{"driver without a version", "nvidia_driver", `{"loaded":true}`, whole, "it cannot be: the driver is loaded and has no version"},
+		{"driver of an empty version", "nvidia_driver", `{"loaded":true,"version":""}`, whole, "it cannot be: the driver is loaded and has no version"},
+		{"library of an empty version", "nvml", `{"version":"","driver":{"value":"580.95.05"}}`, whole, "version is empty"},
+		{"fabric manager of an empty version", "fabric_manager", `{"installed":true,"version":{"value":""}}`, whole, "it is empty"},
+		{"GPU", "gpu", `{"product":{"value":"NVIDIA H200"},"uuid":{"value":"GPU-1"}}`, whole, ""},
+		{"GPU of an empty name", "gpu", `{"product":{"value":""},"uuid":{"value":"GPU-1"}}`, whole, "it is empty"},
+		{"GPU of blanks", "gpu", `{"product":{"value":"NVIDIA H200"},"uuid":{"value":" "}}`, whole, "it is empty"},
+		{"firmware", "link", `{"netdev":"e","firmware":{"value":""}}`, field(func(l node.LinkState) string { return l.Firmware.Reason() }), "it is empty"},
+		{"empty name", "link", `{"netdev":"","mtu":{"value":9000}}`, func(f node.Facts) string { return node.Link.Get(f, key).Reason() }, "netdev is empty"},
+		{"setting without a value", "nccl_log", `{"files":["a"],"variables":[{"name":"NCCL_DEBUG","value":"","origin":"a plugin","line":3}]}`, func(f node.Facts) string { return node.NCCLLog.Get(f, key).Reason() }, ""},
+		{"empty sysctl", "sysctl", `""`, func(f node.Facts) string { return node.Sysctl.Get(f, key).Reason() }, ""},
 		{"number in a list", "iommu", `{"groups":[{"id":-3,"type":{"reason":"x"},"devices":[]}]}`, whole, "groups.0.id is -3 and must be at least 0"},
 		{"null in a list", "iommu", `{"units":["a",null]}`, whole, "the recording says nothing of units.1"},
 		{"map", "cpus", `{"packages":2,"governors":{"value":{"performance":0}}}`, whole, "performance is 0 and must be at least 1"},

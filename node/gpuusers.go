@@ -10,7 +10,7 @@ import (
 type GPUUser struct {
 	PID int `json:"pid"`
 	// Name is the process' comm, 15 bytes at most.
-	Name string `json:"name"`
+	Name string `json:"name" range:"0:"`
 	// GPUs are their PCI addresses, sorted; none where the driver does not say which ones.
 	GPUs []string `json:"gpus,omitempty"`
 }

@@ -209,7 +209,7 @@ type Route struct {
 // ProtectedNetdev is a network device that busbar must not touch, or a NIC port that must not be touched although
 // it has none.
 type ProtectedNetdev struct {
-	Name string `json:"name"`
+	Name string `json:"name" range:"0:"`
 	// NIC is a port without a network device, as NIC.String has it; Name is empty then.
 	NIC string `json:"nic,omitempty"`
 	// Reason: "carries the default route", ProtectedForSSH, ProtectedAsSaved ... What another device stands on has its
@@ -235,9 +235,9 @@ const ProtectedPath = "/var/lib/busbar/protected.json"
 // Marker is what apply leaves when a reboot is owed, so that the next run can tell
 // an argument that was not yet tried from one that did nothing.
 type Marker struct {
-	FormatVersion string `json:"format_version"`
+	FormatVersion string `json:"format_version" range:"0:"`
 	// BootID of the boot in which the arguments were set.
-	BootID string `json:"boot_id"`
+	BootID string `json:"boot_id" range:"0:"`
 	// Args are the boot arguments that only the next boot would bring.
 	Args []string `json:"args"`
 }

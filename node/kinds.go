@@ -28,6 +28,9 @@ var (
 	CommandLine = Kind[string]{"kernel_command_line"}
 	// Boot is the boot loader's configuration: what the next boot will be told.
 	Boot = Kind[BootConfig]{"boot_config"}
+	// Initramfs is what the initramfs that boots next holds of a kernel module; key is the module's name with underscores,
+	// or empty for the names of all. To read it the whole image is unpacked, which takes a second or several.
+	Initramfs = Kind[InitramfsState]{"initramfs"}
 	// IOMMU is the state of the IOMMUs: units, firmware tables, groups.
 	IOMMU = Kind[IOMMUState]{"iommu"}
 
@@ -136,6 +139,7 @@ var decoders = map[string]func(valueJSON) (any, error){
 	ModuleSigning.name:    decode[ModuleSigningState],
 	CommandLine.name:      decode[string],
 	Boot.name:             decode[BootConfig],
+	Initramfs.name:        decode[InitramfsState],
 	IOMMU.name:            decode[IOMMUState],
 	File.name:             decode[FileState],
 	Path.name:             decode[PathState],
@@ -283,6 +287,32 @@ type Reference struct {
 	Path   string `json:"path"`
 	Exists bool   `json:"exists"`
 	Text   string `json:"text,omitempty"`
+}
+
+// The programs that make an initramfs.
+const (
+	GeneratorInitramfsTools = "initramfs-tools" // update-initramfs(8), Debian and Ubuntu
+	GeneratorDracut         = "dracut"          // dracut(8)
+	GeneratorMkinitcpio     = "mkinitcpio"      // mkinitcpio(8)
+	GeneratorBooster        = "booster"         // booster(1)
+)
+
+// InitramfsState is an initramfs, and what it holds of one module.
+type InitramfsState struct {
+	// Kernel is the release that boots with it.
+	Kernel string `json:"kernel,omitempty"`
+	// Image is its path; empty where the kernel boots without one, which has nothing of what follows.
+	Image string `json:"image,omitempty"`
+	// Generator is the program of this node that makes it; empty when none is known.
+	Generator string `json:"generator,omitempty"`
+	// Frozen is the line of update-initramfs.conf(5) that keeps update-initramfs from making images anew; zero without one.
+	Frozen Source `json:"frozen,omitzero"`
+	// Module is the path in the image of the module that was asked for; empty when it is not in there.
+	Module string `json:"module,omitempty"`
+	// Modules are the names of all modules in the image, sorted, where none was asked for.
+	Modules []string `json:"modules,omitempty"`
+	// Files are those of the image's own modprobe.d that speak of the module, or cannot be read, with their paths in it.
+	Files []confdir.File `json:"files,omitempty"`
 }
 
 // IOMMUState is the state of the node's IOMMUs.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,14 @@ type NVIDIADriverState struct {
 	Parameters Value[map[string]string] `json:"parameters,omitzero"`
 }
 
+// Check refuses a driver that is loaded and has no version.
+func (s NVIDIADriverState) Check() error {
+	if s.Loaded && s.Version == "" {
+		return errors.New("the driver is loaded and has no version")
+	}
+	return nil
+}
+
 // Flavour is what NVIDIA calls the kernel modules: open or proprietary.
 func (s NVIDIADriverState) Flavour() string {
 	if s.Open {
@@ -31,7 +40,7 @@ func (s NVIDIADriverState) Flavour() string {
 type FabricManagerState struct {
 	// Installed: the program is there, /usr/bin/nv-fabricmanager or /usr/bin/nvidia-imex.
 	Installed bool `json:"installed"`
-	// Version of the package without its revision, "580.159.04"; unknown where no package database that busbar reads has it.
+	// Version of the package without its revision, "580.159.04"; unknown where neither dpkg nor the program says it.
 	Version Value[string] `json:"version,omitzero"`
 }
 

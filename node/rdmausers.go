@@ -11,7 +11,7 @@ type RDMAUser struct {
 	// PID is 0 for the kernel.
 	PID int `json:"pid,omitempty" range:"0:"`
 	// Name is the process' comm, 15 bytes at most, or the module's name.
-	Name string `json:"name"`
+	Name string `json:"name" range:"0:"`
 	// Devices are the names of the RDMA devices, sorted.
 	Devices []string `json:"devices"`
 }

@@ -23,33 +23,12 @@ const RecordingVersion = "1.0"
 const MaxRecording = 64 << 20
 
 type recordingJSON struct {
-	FormatVersion string      `json:"format_version"`
-	Command       string      `json:"command,omitempty"` // of a report.Document, which is no recording
-	ObservedAt    time.Time   `json:"observed_at"`
-	BootID        string      `json:"boot_id,omitempty"`
-	Inventory     Inventory   `json:"inventory"`
-	Answers       answersJSON `json:"answers"`
-}
-
-// answersJSON are the answers of a recording. The values of those that were read are parts of its text.
-type answersJSON []answerJSON
-
-// UnmarshalJSON reads a list of answers.
-func (a *answersJSON) UnmarshalJSON(data []byte) error {
-	*a = nil
-	plain := len(data) > 0 && data[0] == '['
-	elements(data, func(element []byte) bool {
-		var next answerJSON
-		next, plain = plainAnswer(element)
-		next.text = element
-		*a = append(*a, next)
-		return plain
-	})
-	if plain {
-		return nil
-	}
-	*a = nil
-	return json.Unmarshal(data, (*[]answerJSON)(a))
+	FormatVersion string       `json:"format_version"`
+	Command       string       `json:"command,omitempty"` // of a report.Document, which is no recording
+	ObservedAt    time.Time    `json:"observed_at"`
+	BootID        string       `json:"boot_id,omitempty"`
+	Inventory     Inventory    `json:"inventory"`
+	Answers       []answerJSON `json:"answers"`
 }
 
 type answerJSON struct {
@@ -60,8 +39,6 @@ type answerJSON struct {
 	Needs       string          `json:"needs,omitempty"`
 	Unsupported bool            `json:"unsupported,omitempty"`
 	Source      *Source         `json:"source,omitempty"`
-
-	text []byte // as it stands in a recording, where it has its usual shape
 }
 
 // recorded is the answer without its query.
@@ -106,14 +83,14 @@ func ReadRecording(r io.Reader) (Facts, error) {
 }
 
 // DecodeRecording is ReadRecording for a text that is already there. Facts hold no part of it.
-func DecodeRecording(data []byte) (Facts, error) { return decodeRecording(data, decodeAnswer) }
+func DecodeRecording(data []byte) (Facts, error) { return new(Decoder).Decode(data) }
 
 // Decoder decodes the recordings of many nodes. Equal nodes give many equal answers, which are decoded once and shared: Facts are
 // immutable. The zero Decoder is ready, and may be used concurrently.
 type Decoder struct {
 	mutex   sync.RWMutex
-	decoded map[string]any // Values by the text of the answer
-	size    int            // of these texts, in bytes
+	decoded map[string]Answer // by their texts, which are valid
+	size    int               // of these texts, in bytes
 }
 
 // maxDecoded is how many bytes of answers a Decoder remembers. When there are more it forgets all: those that differ from node to
@@ -121,59 +98,21 @@ type Decoder struct {
 const maxDecoded = 4 << 20
 
 // Decode is DecodeRecording.
-func (d *Decoder) Decode(data []byte) (Facts, error) { return decodeRecording(data, d.answer) }
-
-func (d *Decoder) answer(a answerJSON, decode func(valueJSON) (any, error)) (any, error) {
-	d.mutex.RLock()
-	value, known := d.decoded[string(a.text)]
-	d.mutex.RUnlock()
-	if known {
-		return value, nil
-	}
-	value, err := decodeAnswer(a, decode)
-	if err != nil || len(a.text) == 0 {
-		return value, err
-	}
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	if d.size += len(a.text); d.decoded == nil || d.size > maxDecoded {
-		d.decoded, d.size = map[string]any{}, len(a.text)
-	}
-	d.decoded[string(a.text)] = value
-	return value, nil
-}
-
-func decodeAnswer(a answerJSON, decode func(valueJSON) (any, error)) (any, error) {
-	return decode(a.recorded())
-}
-
-func decodeRecording(data []byte, answer func(answerJSON, func(valueJSON) (any, error)) (any, error)) (Facts, error) {
+func (d *Decoder) Decode(data []byte) (Facts, error) {
 	if len(data) > MaxRecording {
 		return Facts{}, fmt.Errorf("the recording is larger than %d MiB", MaxRecording>>20)
 	}
-	var in recordingJSON
-	wrong := json.Unmarshal(data, &in)
-	if err := isRecording(data, in, wrong); err != nil {
-		return Facts{}, err
+	in, answers, plain := d.plainRecording(data)
+	if !plain {
+		var err error
+		if in, answers, err = anyRecording(data); err != nil {
+			return Facts{}, err
+		}
 	}
-	answers := make([]Answer, 0, len(in.Answers))
-	answered := map[Query]int{}
-	for i, a := range in.Answers {
-		decode, known := decoders[a.Kind]
-		if !known {
-			continue
-		}
-		value, err := answer(a, decode)
-		if err != nil {
-			return Facts{}, explain(data, err, "answers", strconv.Itoa(i))
-		}
-		q := Query{a.Kind, a.Key}
-		if first, ok := answered[q]; ok {
-			return Facts{}, fmt.Errorf("field answers.%d: %s was answered by answers.%d", i, q, first)
-		}
-		answered[q] = i
-		answers = append(answers, Answer{Query: q, value: value})
-	}
+	return in.facts(answers)
+}
+
+func (in *recordingJSON) facts(answers []Answer) (Facts, error) {
 	observed := in.ObservedAt.UTC()
 	if year := observed.Year(); year < 0 || year > 9999 {
 		return Facts{}, fmt.Errorf("field observed_at: %s is in year %d in UTC", in.ObservedAt.Format(time.RFC3339), year)
@@ -184,6 +123,92 @@ func decodeRecording(data []byte, answer func(answerJSON, func(valueJSON) (any, 
 	}
 	in.Inventory.sort()
 	return NewFacts(in.Inventory, observed, answers), nil
+}
+
+// plainRecording decodes a recording as WriteRecording writes them: its answers, one by one, apart from the rest. It is false for
+// every other text, also for one that is no recording.
+func (d *Decoder) plainRecording(data []byte) (in recordingJSON, answers []Answer, plain bool) {
+	first, end, ok := onlyMember(data, "answers")
+	if !ok {
+		return in, nil, false
+	}
+	rest := slices.Concat(data[:first], []byte("[]"), data[end:])
+	if json.Unmarshal(rest, &in) != nil || isRecording(rest, in, nil) != nil {
+		return in, nil, false
+	}
+	answered := map[Query]bool{}
+	plain = elements(data[first:end], func(text []byte) bool {
+		a, err := d.answer(text)
+		if err != nil || answered[a.Query] {
+			return false
+		}
+		if a.value != nil {
+			answered[a.Query] = true
+			answers = append(answers, a)
+		}
+		return true
+	})
+	return in, answers, plain
+}
+
+// answer decodes an answer, which has no value where its kind is not known.
+func (d *Decoder) answer(text []byte) (Answer, error) {
+	d.mutex.RLock()
+	a, known := d.decoded[string(text)]
+	d.mutex.RUnlock()
+	if known {
+		return a, nil
+	}
+	in, plain := answerJSON{}, json.Valid(text)
+	if plain {
+		in, plain = plainAnswer(text)
+	}
+	if !plain {
+		in = answerJSON{}
+		if err := json.Unmarshal(text, &in); err != nil {
+			return a, err
+		}
+	}
+	if decode, ok := decoders[in.Kind]; ok {
+		value, err := decode(in.recorded())
+		if err != nil {
+			return a, err
+		}
+		a = Answer{Query{in.Kind, in.Key}, value}
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.size += len(text); d.decoded == nil || d.size > maxDecoded {
+		d.decoded, d.size = map[string]Answer{}, len(text)
+	}
+	d.decoded[string(text)] = a
+	return a, nil
+}
+
+// anyRecording decodes a recording, or says why data is none.
+func anyRecording(data []byte) (in recordingJSON, answers []Answer, err error) {
+	wrong := json.Unmarshal(data, &in)
+	if err := isRecording(data, in, wrong); err != nil {
+		return in, nil, err
+	}
+	answered := map[Query]int{}
+	for i, a := range in.Answers {
+		decode, known := decoders[a.Kind]
+		if !known {
+			continue
+		}
+		value, err := decode(a.recorded())
+		if err != nil {
+			return in, nil, explain(data, err, "answers", strconv.Itoa(i))
+		}
+		q := Query{a.Kind, a.Key}
+		if first, ok := answered[q]; ok {
+			return in, nil, fmt.Errorf("field answers.%d: %s was answered by answers.%d", i, q, first)
+		}
+		answered[q] = i
+		answers = append(answers, Answer{Query: q, value: value})
+	}
+	return in, answers, nil
 }
 
 // isRecording says why data, which was decoded to in or not, is no recording that this busbar reads. That it is another version's

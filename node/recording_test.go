@@ -115,6 +115,10 @@ func answers() []node.Answer {
 			Loader: node.LoaderGRUBDebian, Defaults: value(files), References: []node.Reference{{Path: "/x", Exists: true, Text: "y"}, {Path: "/z"}},
 			Generated: "menuentry", GeneratedReason: "/boot: no", UpdateGrub: true,
 		}, at("/etc/default/grub"))),
+		node.Initramfs.Answer("nvidia", node.Known(node.InitramfsState{
+			Kernel: "6.8.0-45-generic", Image: "/boot/initrd.img-6.8.0-45-generic", Generator: node.GeneratorInitramfsTools, Frozen: at("/etc/initramfs-tools/update-initramfs.conf"),
+			Module: "/usr/lib/modules/6.8.0-45-generic/updates/dkms/nvidia.ko", Modules: []string{"nvidia"}, Files: value(files),
+		}, at("/boot/initrd.img-6.8.0-45-generic"))),
 		node.IOMMU.Answer("", node.Known(node.IOMMUState{
 			Units: []string{"dmar0"}, Tables: []string{"DMAR"}, MaxAPICID: node.Known(255, at("/proc/cpuinfo")),
 			Groups: []node.IOMMUGroup{{ID: 3, Type: node.Unknown[string]("before 5.11", node.Source{}), Devices: []string{"0000:1b:00.0"}}},
@@ -308,7 +312,7 @@ func TestRoundTripOfAnything(t *testing.T) {
 			case 1:
 				return node.File.Answer(key, node.Known(node.FileState{Exists: rapid.Bool().Draw(t, "exists"), Text: word.Draw(t, "text")}, at))
 			case 2:
-				return node.ModprobeFiles.Answer(key, node.Known([]confdir.File{{Path: word.Draw(t, "file"), Text: word.Draw(t, "text"), Reason: word.Draw(t, "reason")}}, at))
+				return node.ModprobeFiles.Answer(key, node.Known([]confdir.File{{Path: rapid.StringMatching(`/.+`).Draw(t, "file"), Text: word.Draw(t, "text"), Reason: word.Draw(t, "reason")}}, at))
 			default:
 				return node.Unit.Answer(key, node.Awaiting[node.UnitState](rapid.StringN(1, -1, -1).Draw(t, "reason"), word.Draw(t, "needs"), at))
 			}

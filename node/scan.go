@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
-// What follows reads JSON that encoding/json has found valid already, such as what it hands to an UnmarshalJSON: it is cut into
-// its parts without being checked again, since most of a recording's reading would be that.
+// What follows cuts JSON into its parts without checking them, since most of a recording's reading would be that. Names and values
+// are those that encoding/json finds where the text is valid, and it is valid where it is whole and all its names and values are.
 
 // afterSpace is the index of the first byte at or after i that is no white space.
 func afterSpace(data []byte, i int) int {
@@ -60,47 +61,89 @@ func afterValue(data []byte, i int) int {
 	return i
 }
 
-// elements calls each with the values of an array, one after the other, until it returns false. What is no array has none.
-func elements(array []byte, each func(value []byte) bool) {
+// elements calls each with the values of an array, one after the other, until it returns false. It is whole when it came to the
+// end of the array, and of the text. What is no array has none.
+func elements(array []byte, each func(value []byte) bool) (whole bool) {
 	i := afterSpace(array, 0)
 	if i == len(array) || array[i] != '[' {
-		return
+		return false
 	}
-	for i = afterSpace(array, i+1); i < len(array) && array[i] != ']'; {
+	if i = afterSpace(array, i+1); isEnd(array, i, ']') {
+		return true
+	}
+	for {
 		end := afterValue(array, i)
 		if !each(array[i:end]) {
-			return
+			return false
 		}
-		if i = afterSpace(array, end); i < len(array) && array[i] == ',' {
-			i = afterSpace(array, i+1)
+		var more bool
+		if i, more = afterComma(array, end); !more {
+			return isEnd(array, i, ']')
 		}
 	}
 }
 
-// members calls each with the name and the value of an object's members, one after the other, until it returns false. What is no
-// object has none.
-func members(object []byte, each func(name, value []byte) bool) {
+// members calls each with the name and the value of an object's members, one after the other, until it returns false. It is whole
+// when it came to the end of the object, and of the text. What is no object has none.
+func members(object []byte, each func(name, value []byte) bool) (whole bool) {
 	i := afterSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
-		return
+		return false
 	}
-	for i = afterSpace(object, i+1); i < len(object) && object[i] == '"'; {
+	if i = afterSpace(object, i+1); isEnd(object, i, '}') {
+		return true
+	}
+	for i < len(object) && object[i] == '"' {
 		end := afterString(object, i)
 		name, ok := plainString(object[i:end])
 		if !ok {
 			var text string
-			_ = json.Unmarshal(object[i:end], &text) // valid JSON
+			_ = json.Unmarshal(object[i:end], &text) // no name of a member that somebody looks for, where it is not valid
 			name = []byte(text)
 		}
-		i = afterSpace(object, afterSpace(object, end)+1) // ":"
+		if i = afterSpace(object, end); i == len(object) || object[i] != ':' {
+			return false
+		}
+		i = afterSpace(object, i+1)
 		end = afterValue(object, i)
 		if !each(name, object[i:end]) {
-			return
+			return false
 		}
-		if i = afterSpace(object, end); i < len(object) && object[i] == ',' {
-			i = afterSpace(object, i+1)
+		var more bool
+		if i, more = afterComma(object, end); !more {
+			return isEnd(object, i, '}')
 		}
 	}
+	return false
+}
+
+// afterComma is the index of what comes behind a value that ends at i, and whether that is another one.
+func afterComma(data []byte, i int) (next int, more bool) {
+	i = afterSpace(data, i)
+	if i < len(data) && data[i] == ',' {
+		return afterSpace(data, i+1), true
+	}
+	return i, false
+}
+
+// isEnd reports that a text ends with the bracket at i.
+func isEnd(data []byte, i int, bracket byte) bool {
+	return i < len(data) && data[i] == bracket && afterSpace(data, i+1) == len(data)
+}
+
+// onlyMember is where the value of an object's member stands; false where there is none of the name, or several, such as
+// encoding/json takes for one: without regard to case.
+func onlyMember(object []byte, wanted string) (first, end int, ok bool) {
+	n := 0
+	whole := members(object, func(name, value []byte) bool {
+		if strings.EqualFold(string(name), wanted) {
+			n++
+			first = cap(object) - cap(value)
+			end = first + len(value)
+		}
+		return true
+	})
+	return first, end, whole && n == 1
 }
 
 // plainString is the text of a string of ASCII without escapes; false for every other value.

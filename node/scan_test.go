@@ -3,11 +3,13 @@ package node_test
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"busbar/node"
+	"busbar/node/example"
 )
 
 // FuzzScan holds what cuts valid JSON into its parts to what encoding/json finds in it.
@@ -69,4 +71,64 @@ func TestUnusualShapes(t *testing.T) {
 			t.Errorf("%s is %v, %v", text, v, err)
 		}
 	}
+}
+
+// Arrays are whole if and only if they are valid where their elements are; objects that are valid are whole.
+func FuzzWhole(f *testing.F) {
+	for _, text := range []string{
+		"[]", "{}", " [ ] ", "[1,2] ", `{"a":1,"b":[]}`, "[,1]", "[1,]", "[1 2]", "[1]]", "[1", "[", `{"a":1,}`, `{,"a":1}`, `{"a" 1}`, `{"a":}`, `{"a":1 "b":2}`, `{"a":1}x`, `{"a`, `{"a":"`,
+		`{"a":1]`, "[1}", "[[1]", `{1:2}`, "[1]\x00", "[}", `{"\x":1}`, `["\`, `["a\"]`, "",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		trimmed := bytes.TrimLeft(data, " \t\r\n")
+		valid := true
+		whole := node.Elements(data, func(value []byte) bool { valid = valid && json.Valid(value); return true })
+		if want := bytes.HasPrefix(trimmed, []byte("[")) && json.Valid(data); want != (whole && valid) {
+			t.Errorf("%q: elements are whole: %v, and valid: %v", data, whole, valid)
+		}
+		whole = node.Members(data, func(_, _ []byte) bool { return true })
+		if bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(data) && !whole {
+			t.Errorf("%q: members are not whole", data)
+		}
+	})
+}
+
+// A recording in its usual form, its answers apart, gives the facts that it gives when it is read as a whole.
+func TestPlainRecordings(t *testing.T) {
+	var d node.Decoder
+	for _, name := range example.Names() {
+		for range 2 {
+			text := []byte(recorded(t, name))
+			got, plain := d.PlainRecording(text)
+			want, err := node.AnyRecording(text)
+			if !plain || err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: plain %v, %v", name, plain, err)
+			}
+		}
+	}
+}
+
+// FuzzPlainRecording: whatever is taken for a recording in its usual form is read as it is as a whole.
+func FuzzPlainRecording(f *testing.F) {
+	const head, answers = `{"format_version":"1.0","observed_at":"2026-03-02T08:15:00Z","inventory":{"hostname":"a"}`, `[{"kind":"sysctl","key":"a","value":"1"},{"kind":"new","value":[7]}]`
+	for _, text := range []string{
+		head + `,"answers":` + answers + `}`, head + `,"answers":` + answers + `} `, head + `,"answers":[{"kind":"sysctl","key":"a","value":"1"}]}`, head + `,"answers":` + answers, head + `}`,
+		head + `,"answers":` + answers + `,"Answers":[]}`, head + `,"Answers":` + answers + `}`, head + `,"an\u0073wers":[],"answers":` + answers + `}`, head + `,"an\u017fwers":[null],"answers":` + answers + `}`,
+		head + `,"answers":null}`, head + `,"answers":{}}`, head + `,"answers":[null,{"kind":"sysctl","new":1,"value":"x"}]}`, head + `,"answers":[{"kind":"sysctl","value":7}]}`,
+		head + `,"answers":[{"kind":"sysctl"},{"kind":"sysctl"}]}`, head + `,"answers":[{"kind":"new"},{"kind":"new"}],"more":1}`, head + `,"answers":[],"format_version":"2.0"}`, head + `,"answers":[{"kind":"new",}]}`,
+		head + `,"answers":[],"command":"plan"}`, `[` + head + `,"answers":[]}]`, head + `,"answers":[{"kind":"sysctl","key":"a","value":"1"} {"kind":"sysctl","key":"b","value":"1"}]}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var d node.Decoder
+		for range 2 {
+			got, plain := d.PlainRecording(text)
+			if want, err := node.AnyRecording(text); plain && (err != nil || !reflect.DeepEqual(got, want)) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	})
 }

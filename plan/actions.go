@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"busbar/internal/confdir"
 	"busbar/internal/grub"
@@ -535,54 +534,3 @@ func (a SaveProtected) Project(f node.Facts) node.Facts {
 
 // ProtectedText is the content of node.ProtectedPath.
 func ProtectedText(nics []string) string { return encoded(nics) }
-
-// Await waits until a field of an answer has a value.
-type Await struct {
-	Query node.Query `json:"query"`
-	// Field of the answer's JSON form, "active.value" for one inside another.
-	Field  string `json:"field"`
-	Equals string `json:"equals"`
-	// DeadlineS is how long to wait, in seconds.
-	DeadlineS int `json:"deadline_s"`
-}
-
-var _ Awaiting = Await{}
-
-// Kind is "await".
-func (Await) Kind() string { return "await" }
-
-// Deadline is how long to wait.
-func (a Await) Deadline() time.Duration { return time.Duration(a.DeadlineS) * time.Second }
-
-// Hold is 0: once is enough.
-func (Await) Hold() time.Duration { return 0 }
-
-// Awaited says what is awaited.
-func (a Await) Awaited() string { return fmt.Sprintf("%s %s to be %s", a.Query, a.Field, a.Equals) }
-
-// Queries is the awaited one.
-func (a Await) Queries() []node.Query { return []node.Query{a.Query} }
-
-// Done compares the field.
-func (a Await) Done(f node.Facts) (bool, string, error) {
-	raw, err := json.Marshal(f.Raw(a.Query))
-	if err != nil {
-		return false, "", err
-	}
-	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return false, "", err
-	}
-	for _, name := range append([]string{"value"}, strings.Split(a.Field, ".")...) {
-		object, ok := v.(map[string]any)
-		if !ok {
-			return false, "", fmt.Errorf("%s has no field %s", a.Query, a.Field)
-		}
-		v = object[name]
-	}
-	found := fmt.Sprint(v)
-	return found == a.Equals, found, nil
-}
-
-// Project changes nothing: what is awaited was brought about by an earlier step.
-func (a Await) Project(f node.Facts) node.Facts { return f }

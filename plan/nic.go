@@ -650,7 +650,12 @@ func (a AwaitLinks) Deadline() time.Duration { return time.Duration(a.DeadlineS)
 func (a AwaitLinks) Hold() time.Duration { return time.Duration(a.HoldS) * time.Second }
 
 // Awaited says what is awaited.
-func (a AwaitLinks) Awaited() string { return fmt.Sprintf("%d links to come back", len(a.Ports)) }
+func (a AwaitLinks) Awaited() string {
+	if len(a.Ports) == 1 {
+		return "the link of " + a.Ports[0].NIC + " to come back"
+	}
+	return fmt.Sprintf("%d links to come back", len(a.Ports))
+}
 
 // Queries asks for the links and RDMA ports.
 func (a AwaitLinks) Queries() []node.Query {

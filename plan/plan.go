@@ -28,7 +28,7 @@ type DeferredBlock struct {
 // assemble finishes findings with what blocks say of severity, optional parts and
 // waivers, tells deferred from unknown, and derives changes.
 func assemble(blocks map[string]Block, findings []Finding, steps []Step, ceilings map[string]Effect, now time.Time) Plan {
-	p := Plan{Findings: []Finding{}, Changes: []Change{}, Steps: steps, Deferred: []DeferredBlock{}}
+	p := Plan{Findings: make([]Finding, 0, len(findings)), Changes: []Change{}, Steps: steps, Deferred: []DeferredBlock{}}
 	provider := map[string]string{}
 	for _, s := range slices.Backward(steps) {
 		for _, name := range s.Provides {

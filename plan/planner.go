@@ -355,7 +355,10 @@ func onlyServed(findings []Finding, steps []Step) {
 		}
 	}
 	for i := range findings {
-		findings[i].Fixable = findings[i].Fixable && served[findings[i].Address]
+		f := &findings[i]
+		if f.Fixable && !served[f.Address] {
+			f.Fixable, f.Fix = false, cmp.Or(f.Fix, "settle first what stands against the block's wish, which another finding says")
+		}
 	}
 }
 

@@ -285,7 +285,6 @@ func TestUnknownFacts(t *testing.T) {
 		{plan.RestartUnit{Unit: "a"}, node.Facts{}.With(node.ProcLimits.Answer("a", node.Known(node.ProcessLimits{Running: true, Text: "junk"}, node.Source{})))},
 		{plan.WriteMarker{}, node.Facts{}},
 		{plan.SaveProtected{NICs: []string{}}, node.Facts{}},
-		{plan.Await{Query: node.Unit.Query("a"), Field: "active.value"}, node.Facts{}},
 		{plan.UpdateGRUB{}, node.Facts{}},
 		{plan.UpdateGRUB{}, node.Facts{}.With(node.Boot.Answer("", node.Known(node.BootConfig{Loader: node.LoaderNone}, node.Source{})))},
 	} {
@@ -342,9 +341,6 @@ func TestEncoding(t *testing.T) {
 	var nics []string
 	if err := json.Unmarshal([]byte(plan.ProtectedText([]string{"0000:1b:00.0/2", "bond0"})), &nics); err != nil || !cmp.Equal([]string{"0000:1b:00.0/2", "bond0"}, nics) {
 		t.Errorf("%q, %v", nics, err)
-	}
-	if d := (plan.Await{DeadlineS: 90}).Deadline(); d != 90*time.Second {
-		t.Error(d)
 	}
 	sum := plan.Plan{Findings: []plan.Finding{{Status: plan.OK}, {Status: plan.Waived}, {Status: plan.Waived}}, Steps: []plan.Step{s}}.Summary()
 	if sum != (plan.Summary{OK: 1, Waived: 2, Steps: 1}) {

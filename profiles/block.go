@@ -36,7 +36,7 @@ func (e *evaluation) block(b *block, i instance) (out plan.Block, applies bool) 
 	c.meta(i)
 	// On a node, what does not apply is not computed: its expressions may make sense
 	// only where it applies.
-	if e.inventory != nil && (!applies || c.out.Undecided != "") {
+	if e.of != nil && (!applies || c.out.Undecided != "") {
 		return c.out, applies
 	}
 	for _, a := range b.spec.Attributes {

@@ -30,9 +30,14 @@ type Evaluation struct {
 // is withheld with the reason. Errors are values of wrong types, or out of bounds, that
 // only this node has; the blocks are then not to be used.
 func (p *Profile) Evaluate(inv node.Inventory) (Evaluation, Diagnostics) {
+	return p.EvaluateNode(NodeOf(inv))
+}
+
+// EvaluateNode is Evaluate for a node as profiles see it.
+func (p *Profile) EvaluateNode(n Node) (Evaluation, Diagnostics) {
 	r := newReport()
 	r.files = p.sources
-	out := newEvaluation(p, r, &inv).run()
+	out := newEvaluation(p, r, &n).run()
 	return out, r.diagnostics()
 }
 
@@ -44,24 +49,24 @@ func (p *Profile) StaticBlocks() []plan.Block { return slices.Clone(p.static.Blo
 type evaluation struct {
 	profile *Profile
 	report  *report
-	// inventory is nil while the profile is checked without a node.
-	inventory *node.Inventory
-	budget    cty.Value
-	node      cty.Value
-	vars      cty.Value
-	locals    map[string]cty.Value
-	selected  map[string]cty.Value
-	out       Evaluation
+	// of is nil while the profile is checked without a node.
+	of       *Node
+	budget   cty.Value
+	node     cty.Value
+	vars     cty.Value
+	locals   map[string]cty.Value
+	selected map[string]cty.Value
+	out      Evaluation
 }
 
-func newEvaluation(p *Profile, r *report, inv *node.Inventory) *evaluation {
+func newEvaluation(p *Profile, r *report, of *Node) *evaluation {
 	e := &evaluation{
-		profile: p, report: r, inventory: inv, budget: newBudget(),
+		profile: p, report: r, of: of, budget: newBudget(),
 		node: unknownValue(NodeSchema(), noNode), vars: cty.ObjectVal(p.values),
 		locals: map[string]cty.Value{}, selected: map[string]cty.Value{},
 	}
-	if inv != nil {
-		e.node = nodeValue(*inv)
+	if of != nil {
+		e.node = of.value
 	}
 	return e
 }
@@ -165,7 +170,7 @@ func whyUnknown(v cty.Value) unknown {
 }
 
 func (e *evaluation) run() Evaluation {
-	if e.inventory != nil {
+	if e.of != nil {
 		for _, v := range e.profile.unset {
 			e.report.errorf(v.place, "var."+v.name, "No value", "Set it with --var %s=VALUE, or in variables of a profile that extends this one.", v.name)
 		}
@@ -221,7 +226,7 @@ func (e *evaluation) run() Evaluation {
 		}
 		begin = ends[b]
 	}
-	if e.inventory == nil {
+	if e.of == nil {
 		e.checkMatch()
 	}
 	slices.SortFunc(e.out.Blocks, func(a, b plan.Block) int { return cmp.Compare(a.Address, b.Address) })

@@ -17,7 +17,7 @@ const Baseline = "baseline"
 // Match reports whether the profile's match holds for a node. A profile without match
 // holds for none. Where it cannot be told, reason says why.
 func (p *Profile) Match(inv node.Inventory) (matched bool, reason string) {
-	return p.matches(nodeValue(inv))
+	return p.matches(NodeOf(inv).value)
 }
 
 // matches is Match for a node as profiles see it.
@@ -71,11 +71,15 @@ func (e *ChoiceError) Error() string {
 // Choose returns the name of the profile that matches a node: of several the one that
 // extends all the others, Baseline when none does. The error is a *ChoiceError.
 func Choose(profiles []*Profile, inv node.Inventory) (string, error) {
+	return ChooseForNode(profiles, NodeOf(inv))
+}
+
+// ChooseForNode is Choose for a node as profiles see it.
+func ChooseForNode(profiles []*Profile, n Node) (string, error) {
 	failed := &ChoiceError{Undecided: map[string]string{}}
 	var matching []*Profile
-	of := nodeValue(inv)
 	for _, p := range profiles {
-		matched, reason := p.matches(of)
+		matched, reason := p.matches(n.value)
 		switch {
 		case reason != "":
 			failed.Undecided[p.Name] = reason

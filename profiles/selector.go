@@ -183,13 +183,13 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	ports = slices.DeleteFunc(ports, func(p nicPort) bool { return p.isOneOf(exclude) })
 	selected, unsure := selection.pick(ports)
 	if unsure != nil {
-		if e.inventory != nil && e.inventory.Protected.IsKnown() {
+		if e.of != nil && e.of.protectedKnown {
 			selection.Unsure = unsure.Reason
 		}
 		return fail(*unsure)
 	}
-	if rails := e.node.GetAttr("rails"); e.inventory != nil && (v.RawEquals(rails) || len(ports) > 0 && among(ports, rails)) {
-		selection.addProtectedRails(*e.inventory, exclude, ports, v.RawEquals(rails))
+	if rails := e.node.GetAttr("rails"); e.of != nil && (v.RawEquals(rails) || len(ports) > 0 && among(ports, rails)) {
+		selection.addProtectedRails(e.node.GetAttr("nics"), exclude, ports, v.RawEquals(rails))
 	}
 	selection.Missing = missing(include, exclude, all, selection)
 	selection.Idle = e.idle(exclude)
@@ -390,18 +390,23 @@ func (s *Selection) pick(ports []nicPort) (selected []cty.Value, unsure *unknown
 }
 
 // addProtectedRails adds the NICs that are protected and would else be among node.rails: all, or those of the models of ports.
-func (s *Selection) addProtectedRails(inv node.Inventory, exclude []string, ports []nicPort, all bool) {
-	nics, _ := inv.NICs().Get() // known where rails are
-	for _, n := range nics {
-		gpus, _ := n.GPUs.Get()
-		protected, _ := n.Protected.Get()
-		meant := all || slices.ContainsFunc(ports, func(p nicPort) bool { return p.value.GetAttr("pci_id").AsString() == n.PCIID })
-		if protected && meant && len(gpus) > 0 && !isNamed(exclude, n.Address, int64(n.Port), n.PCIID) {
-			s.Protected = append(s.Protected, n.String())
+func (s *Selection) addProtectedRails(nics cty.Value, exclude []string, ports []nicPort, all bool) {
+	known, _ := portsOf(nics.Unmark()) // where rails are known
+	for _, n := range known {
+		sameModel := func(p nicPort) bool { return p.value.GetAttr("pci_id").RawEquals(n.value.GetAttr("pci_id")) }
+		meant := all || slices.ContainsFunc(ports, sameModel)
+		if meant && isTrue(n.value.GetAttr("protected")) && isTrue(n.value.GetAttr("near_gpu")) && !n.isOneOf(exclude) {
+			s.Protected = append(s.Protected, nicName(n.value))
 		}
 	}
 	slices.Sort(s.Protected)
 	s.Protected = slices.Compact(s.Protected)
+}
+
+// isTrue is false where v is unknown.
+func isTrue(v cty.Value) bool {
+	v, _ = v.Unmark()
+	return v.IsKnown() && v.True()
 }
 
 // nicName is a NIC as node.NIC.String has it.

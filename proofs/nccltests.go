@@ -89,10 +89,10 @@ func (j *collectives) run(run nccltests.Run) bool {
 }
 
 func ranks(run nccltests.Run) string {
-	if len(run.Devices) == 0 {
+	if run.Size() == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" over %d ranks", len(run.Devices))
+	return fmt.Sprintf(" over %d ranks", run.Size())
 }
 
 // halves are what was measured of a row.
@@ -209,7 +209,7 @@ func (j *collectives) counterpart(run nccltests.Run) (nccltests.Run, bool) {
 
 func sameProgram(a, b nccltests.Run) bool {
 	return (a.Collective == b.Collective || a.Collective == "" || b.Collective == "") &&
-		(len(a.Devices) == len(b.Devices) || len(a.Devices) == 0 || len(b.Devices) == 0)
+		(a.Size() == b.Size() || a.Size() == 0 || b.Size() == 0)
 }
 
 // missing judges whether the baseline's rows were all measured again.

@@ -21,6 +21,7 @@ type Fleet struct {
 	title    func(id string) string
 	nodes    []string // their names, in the order in which they came
 	named    map[string]bool
+	hosts    map[string][]string // recordings by host name
 	codes    map[int]int
 	profiles map[string]int
 	models   map[string]*fleetModel
@@ -65,7 +66,7 @@ type failureKey struct {
 // NewFleet begins to count what command says of many nodes. title is one clause about a kind of finding, or empty.
 func NewFleet(command string, title func(id string) string) *Fleet {
 	return &Fleet{
-		command: command, title: title, named: map[string]bool{}, codes: map[int]int{}, profiles: map[string]int{}, models: map[string]*fleetModel{},
+		command: command, title: title, named: map[string]bool{}, hosts: map[string][]string{}, codes: map[int]int{}, profiles: map[string]int{}, models: map[string]*fleetModel{},
 		causes: map[causeKey]*cause{}, shapes: map[kindKey]int{}, failures: map[failureKey]*FleetFailure{},
 	}
 }
@@ -179,6 +180,9 @@ func (f *Fleet) Add(d Document, model string, traits []Trait) {
 // name numbers a node, whose name is its host name, or else and where another node has that, its recording.
 func (f *Fleet) name(n Node) int {
 	name, ok := n.Hostname.Get()
+	if ok {
+		f.hosts[name] = append(f.hosts[name], n.Recording)
+	}
 	if !ok || f.named[name] {
 		name = n.Recording
 	}
@@ -258,6 +262,8 @@ type FleetDocument struct {
 	Causes []FleetCause `json:"causes"`
 	// Outliers are sorted by model, trait and value.
 	Outliers []FleetOutlier `json:"outliers"`
+	// Repeated are the host names that several recordings have, sorted: of one node, which is counted as often, or of nodes that share a name.
+	Repeated []FleetHost `json:"repeated"`
 	// Failures are sorted as exit codes count, then by error.
 	Failures []FleetFailure `json:"failures"`
 	// ExitCode is the first of ExitCodes.
@@ -312,6 +318,12 @@ type FleetOutlier struct {
 	Of int `json:"of"`
 }
 
+// FleetHost is a host name with the recordings that have it, in their order.
+type FleetHost struct {
+	Name       string   `json:"name"`
+	Recordings []string `json:"recordings"`
+}
+
 // FleetFailure are recordings of which there is no result for one reason.
 type FleetFailure struct {
 	ExitCode int `json:"exit_code"`
@@ -337,7 +349,7 @@ func WorstCode(codes []int) int {
 func (f *Fleet) Document() FleetDocument {
 	d := FleetDocument{
 		FormatVersion: FormatVersion, Command: f.command, Nodes: len(f.nodes), AsWanted: f.codes[plan.ExitOK],
-		ExitCodes: []FleetCode{}, Profiles: counts(f.profiles), Causes: f.sortedCauses(), Outliers: f.outliers(), Failures: []FleetFailure{},
+		ExitCodes: []FleetCode{}, Profiles: counts(f.profiles), Causes: f.sortedCauses(), Outliers: f.outliers(), Repeated: f.repeated(), Failures: []FleetFailure{},
 	}
 	for _, code := range codeOrder {
 		if n := f.codes[code]; n > 0 {
@@ -434,13 +446,23 @@ func (f *Fleet) outliers() []FleetOutlier {
 	return all
 }
 
+func (f *Fleet) repeated() []FleetHost {
+	all := []FleetHost{}
+	for _, name := range slices.Sorted(maps.Keys(f.hosts)) {
+		if recordings := f.hosts[name]; len(recordings) > 1 {
+			all = append(all, FleetHost{name, recordings})
+		}
+	}
+	return all
+}
+
 // WriteFleetJSON writes d indented.
 func WriteFleetJSON(w io.Writer, d FleetDocument) error {
 	return encode(w, d, d.Command, Node{}, "  ")
 }
 
 // WriteFleet writes d for people: how many nodes are as wanted, what is wrong with the others by cause, which nodes differ from their
-// equals, and of which recordings there is no result.
+// equals, which recordings tell of one host name, and of which there is no result.
 func WriteFleet(w io.Writer, d FleetDocument, style Style) error {
 	p := page{style: style}
 	head := grouped(d.Recordings) + " recordings"
@@ -470,6 +492,7 @@ func WriteFleet(w io.Writer, d FleetDocument, style Style) error {
 		p.detail(column, "files", p.some(failure.Recordings))
 	}
 	p.outliers(d)
+	p.repeated(d)
 	return p.flush(w)
 }
 
@@ -606,5 +629,25 @@ func (p *page) outliers(d FleetDocument) {
 			text += ", usual is " + o.Usual
 		}
 		p.paragraph([]span{{plain, "    "}}, "", printable(text)+": "+p.some(o.Nodes))
+	}
+}
+
+// maxRepeated is how many host names are shown that several recordings have, without Verbose.
+const maxRepeated = 16
+
+func (p *page) repeated(d FleetDocument) {
+	shown := d.Repeated
+	if !p.style.Verbose {
+		shown = shown[:min(len(shown), maxRepeated)]
+	}
+	for i, host := range shown {
+		if i == 0 {
+			p.blank()
+			p.paragraph(nil, "Host names of several recordings", "Host names of several recordings, each of which was counted")
+		}
+		p.paragraph([]span{{plain, "  "}}, "", printable(host.Name)+": "+p.some(host.Recordings))
+	}
+	if more := len(d.Repeated) - len(shown); more > 0 {
+		p.paragraph([]span{{plain, "  "}}, "", "and"+glue+grouped(more)+glue+"more")
 	}
 }

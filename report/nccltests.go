@@ -18,16 +18,12 @@ type NCCLTests struct {
 	nccltests.Result
 	// Baseline is what it was compared with; nil for nothing.
 	Baseline *nccltests.Result
-	// Findings are sorted by address, then id, then target.
-	Findings []plan.Finding
-	Summary  plan.Summary
-	ExitCode int
+	Outcome
 }
 
 // NewNCCLTests is what the findings make of a result. The exit code is that of the findings.
 func NewNCCLTests(name string, r nccltests.Result, baseline *nccltests.Result, findings []plan.Finding) NCCLTests {
-	p := plan.Plan{Findings: findings}
-	return NCCLTests{Name: name, Result: r, Baseline: baseline, Findings: sorted(findings, compareFindings), Summary: p.Summary(), ExitCode: p.ExitCode()}
+	return NCCLTests{Name: name, Result: r, Baseline: baseline, Outcome: outcomeOf(findings)}
 }
 
 // MarshalJSON writes the document, which nccltests.Read reads.
@@ -36,10 +32,8 @@ func (d NCCLTests) MarshalJSON() ([]byte, error) {
 		FormatVersion string `json:"format_version"`
 		Command       string `json:"command"`
 		nccltests.Result
-		Findings []plan.Finding `json:"findings"`
-		Summary  plan.Summary   `json:"summary"`
-		ExitCode int            `json:"exit_code"`
-	}{FormatVersion, nccltests.Command, d.Result, d.Findings, d.Summary, d.ExitCode})
+		Outcome
+	}{FormatVersion, nccltests.Command, d.Result, d.Outcome})
 }
 
 // WriteNCCLTestsJSON writes d indented.
@@ -55,7 +49,7 @@ func (d NCCLTests) node() Node {
 // WriteNCCLTests writes d for people: a table for each run, what is not ok, and one line that sums up. What is unknown is ?.
 func WriteNCCLTests(w io.Writer, d NCCLTests, style Style) error {
 	p := page{style: style}
-	shown := Document{Command: nccltests.Command, Node: d.node(), Findings: d.Findings, Summary: d.Summary, ExitCode: d.ExitCode}
+	shown := d.document(nccltests.Command, d.node())
 	if style.Quiet {
 		return p.quiet(w, shown)
 	}
@@ -87,7 +81,7 @@ func programOf(run nccltests.Run) string {
 		slices.Sort(hosts)
 		slices.Sort(models)
 		hosts, models = slices.Compact(hosts), slices.Compact(models)
-		text += fmt.Sprintf(": %d ranks on %s", len(run.Devices), plural(len(hosts), "host"))
+		text += fmt.Sprintf(": %d ranks on %s", run.Size(), plural(len(hosts), "host"))
 		for _, m := range models {
 			text += ", " + printable(m)
 		}

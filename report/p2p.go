@@ -15,16 +15,31 @@ type P2P struct {
 	p2p.Result
 	// Baseline is what it was compared with; nil for nothing.
 	Baseline *p2p.Result
+	Outcome
+}
+
+// Outcome is what the findings about a measurement come to.
+type Outcome struct {
 	// Findings are sorted by address, then id, then target.
-	Findings []plan.Finding
-	Summary  plan.Summary
-	ExitCode int
+	Findings []plan.Finding `json:"findings"`
+	Summary  plan.Summary   `json:"summary"`
+	// ExitCode is that of the findings.
+	ExitCode int `json:"exit_code"`
+}
+
+func outcomeOf(findings []plan.Finding) Outcome {
+	p := plan.Plan{Findings: findings}
+	return Outcome{sorted(findings, compareFindings), p.Summary(), p.ExitCode()}
+}
+
+// document is what the page of a measurement shares with that of a plan.
+func (o Outcome) document(command string, n Node) Document {
+	return Document{Command: command, Node: n, Findings: o.Findings, Summary: o.Summary, ExitCode: o.ExitCode}
 }
 
 // NewP2P is what the findings make of a result. The exit code is that of the findings.
 func NewP2P(n Node, r p2p.Result, baseline *p2p.Result, findings []plan.Finding) P2P {
-	p := plan.Plan{Findings: findings}
-	return P2P{Node: n, Result: r, Baseline: baseline, Findings: sorted(findings, compareFindings), Summary: p.Summary(), ExitCode: p.ExitCode()}
+	return P2P{Node: n, Result: r, Baseline: baseline, Outcome: outcomeOf(findings)}
 }
 
 // MarshalJSON writes the document, which p2p.Read reads.
@@ -34,10 +49,8 @@ func (d P2P) MarshalJSON() ([]byte, error) {
 		Command       string `json:"command"`
 		Node          Node   `json:"node"`
 		p2p.Result
-		Findings []plan.Finding `json:"findings"`
-		Summary  plan.Summary   `json:"summary"`
-		ExitCode int            `json:"exit_code"`
-	}{FormatVersion, p2p.Command, d.Node, d.Result, d.Findings, d.Summary, d.ExitCode})
+		Outcome
+	}{FormatVersion, p2p.Command, d.Node, d.Result, d.Outcome})
 }
 
 // WriteP2PJSON writes d indented.
@@ -47,7 +60,7 @@ func WriteP2PJSON(w io.Writer, d P2P) error { return encode(w, d, p2p.Command, d
 // that sums up. What is unknown is ?, what is not possible -.
 func WriteP2P(w io.Writer, d P2P, style Style) error {
 	p := page{style: style}
-	shown := Document{Command: p2p.Command, Node: d.Node, Findings: d.Findings, Summary: d.Summary, ExitCode: d.ExitCode}
+	shown := d.document(p2p.Command, d.Node)
 	if style.Quiet {
 		return p.quiet(w, shown)
 	}

@@ -72,10 +72,10 @@ func (t *target) record(cmd *cobra.Command, c *console, args []string) (node.Fac
 		}
 		all = append(all, p)
 	}
-	planner := newPlanner()
+	planner, seen := newPlanner(), profiles.NodeOf(inv)
 	queries := report.TopologyQueries(inv)
 	for _, p := range all {
-		evaluation, diags := p.Evaluate(inv)
+		evaluation, diags := p.EvaluateNode(seen)
 		if err := c.diagnose(diags); err != nil {
 			return node.Facts{}, err
 		}

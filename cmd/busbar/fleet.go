@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"busbar/fleet"
@@ -93,6 +94,9 @@ func (c *console) matchingFiles(pattern string) iter.Seq[fleet.Recording] {
 	return fleet.Join(all...)
 }
 
+// fleetGCPercent lets the heap grow to three times of what is in use before it is collected: little is, and much is made for each node.
+const fleetGCPercent = 200
+
 // judgeFleet judges many recordings, several at once. Lines of JSON are one for each, in the order of the recordings; text and --json-into
 // are the summary.
 func (c *console) judgeFleet(name string, t *judging, args []string) error {
@@ -104,10 +108,14 @@ func (c *console) judgeFleet(name string, t *judging, args []string) error {
 		all = append(all, c.recordingsIn(name))
 	}
 	c.lines, c.resulted = true, true
+	if c.getenv("GOGC") == "" {
+		defer debug.SetGCPercent(debug.SetGCPercent(fleetGCPercent))
+	}
 	planner := newPlanner()
 	sum := report.NewFleet(name, catalog().Title)
+	want := profiles.Alike(t.wanted)
 	judge := func(file string, facts node.Facts, err error) verdict {
-		return c.judgeRecorded(name, t, planner, file, facts, err)
+		return c.judgeRecorded(name, want, planner, file, facts, err)
 	}
 	for r := range fleet.Judge(fleet.Join(all...), runtime.GOMAXPROCS(0), judge) {
 		if r.failed == nil {
@@ -149,8 +157,30 @@ type verdict struct {
 	line     []byte // of JSON, if it is asked for
 }
 
-// judgeRecorded judges a recording, or says why there is nothing to judge. It may be called concurrently once t is prepared.
-func (c *console) judgeRecorded(name string, t *judging, planner *plan.Planner, file string, facts node.Facts, err error) verdict {
+// wanted is what is wanted of a node: the profile that it is judged against, and its blocks.
+type wanted struct {
+	chosen
+	profiles.Evaluation
+	warnings profiles.Diagnostics
+	failed   *exit // why there is none
+}
+
+// wanted may be called concurrently once t is prepared.
+func (t *target) wanted(n profiles.Node) wanted {
+	p, err := t.prepared(n)
+	if end, ok := errors.AsType[*exit](err); ok {
+		return wanted{failed: end}
+	}
+	evaluation, diags := p.profile.EvaluateNode(n)
+	w := wanted{chosen: p, Evaluation: evaluation, warnings: diags}
+	if diags.HasErrors() {
+		w.failed = &exit{plan.ExitBadProfile, errors.New(firstError(diags))}
+	}
+	return w
+}
+
+// judgeRecorded judges a recording, or says why there is nothing to judge. It may be called concurrently.
+func (c *console) judgeRecorded(name string, want func(node.Inventory) wanted, planner *plan.Planner, file string, facts node.Facts, err error) verdict {
 	out := verdict{file: file}
 	fail := func(code int, err error, diags profiles.Diagnostics) verdict {
 		out.failed = &exit{code, err}
@@ -166,16 +196,12 @@ func (c *console) judgeRecorded(name string, t *judging, planner *plan.Planner, 
 	if err != nil {
 		return fail(plan.ExitError, err, nil)
 	}
-	p, err := t.prepared(facts.Inventory)
-	if end, ok := errors.AsType[*exit](err); ok {
-		return fail(end.code, end.err, nil)
+	w := want(facts.Inventory)
+	if w.failed != nil {
+		return fail(w.failed.code, w.failed.err, w.warnings)
 	}
-	evaluation, diags := p.profile.Evaluate(facts.Inventory)
-	if diags.HasErrors() {
-		return fail(plan.ExitBadProfile, errors.New(firstError(diags)), diags)
-	}
-	out.warnings = diags
-	out.doc = report.NewDocument(name, report.NodeOf(facts, file), p.view, planner.Plan(evaluation.Blocks, facts, evaluation.Findings...))
+	out.warnings = w.warnings
+	out.doc = report.NewDocument(name, report.NodeOf(facts, file), w.view, planner.Plan(w.Blocks, facts, w.Findings...))
 	out.model, out.traits = report.ModelOf(facts), report.TraitsOf(facts)
 	if c.json {
 		var b bytes.Buffer

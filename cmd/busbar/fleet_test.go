@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"busbar/fleet/fleettest"
 	"busbar/plan"
@@ -60,7 +63,7 @@ func TestFleetCountsFaults(t *testing.T) {
 				}
 			}
 			want *= len(fault.IDs)
-		case fault.Name == "BIOS" || fault.Name == "kernel":
+		case fault.IsTrait():
 			i := slices.IndexFunc(d.Outliers, func(o report.FleetOutlier) bool { return o.Trait == fault.Name })
 			if i >= 0 {
 				got = len(d.Outliers[i].Nodes)
@@ -87,7 +90,7 @@ func TestFleetCountsFaults(t *testing.T) {
 			t.Errorf("not planted: %d times %s %s of %s: %s", len(c.Nodes), c.Status, c.ID, c.Address, c.Example)
 		}
 	}
-	if len(d.Outliers) != 2 {
+	if len(d.Outliers) != 3 {
 		t.Errorf("outliers: %+v", d.Outliers)
 	}
 	if golden := "testdata/fleet.golden"; *update {
@@ -190,6 +193,64 @@ func TestFleetNames(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 			}
 		})
+	}
+}
+
+// A node of which there are two recordings is counted twice, and that is told.
+func TestFleetTwice(t *testing.T) {
+	dir := t.TempDir()
+	for i, text := range fleettest.Recordings(2) {
+		writeFile(t, filepath.Join(dir, fleettest.Host(i)+".json"), string(text))
+		if i == 1 {
+			writeFile(t, filepath.Join(dir, "later.json"), strings.Replace(string(text), `"observed_at": "20`, `"observed_at": "21`, 1))
+		}
+	}
+	into := filepath.Join(t.TempDir(), "summary.json")
+	code, stdout, stderr := busbar("", "plan", "--node", dir, "--json-into", into)
+	want := []report.FleetHost{{Name: fleettest.Host(1), Recordings: []string{filepath.Join(dir, "later.json"), filepath.Join(dir, fleettest.Host(1)+".json")}}}
+	d := decodeFleet(t, readFile(t, into))
+	if diff := cmp.Diff(want, d.Repeated); code != plan.ExitOK || d.Nodes != 3 || stderr != "" || diff != "" {
+		t.Errorf("exit code %d, %d nodes\n%s%s", code, d.Nodes, diff, stderr)
+	}
+	tail := "\nHost names of several recordings, each of which was counted\n  node-00001: " + strings.Join(want[0].Recordings, ", ") + "\n"
+	if got := strings.Join(strings.Fields(stdout), " "); !strings.HasSuffix(got, strings.Join(strings.Fields(tail), " ")) {
+		t.Errorf("not at the end:\n%s", stdout)
+	}
+}
+
+// What cannot be read in a directory is told, and hinders nothing: a FIFO does not hang.
+func TestFleetHostileDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for _, text := range fleettest.Recordings(1) {
+		writeFile(t, filepath.Join(dir, "node.json"), string(text))
+	}
+	writeFile(t, filepath.Join(dir, "zero.json"), "")
+	for name, to := range map[string]string{"loop.json": "loop.json", "gone.json": "nowhere", "device.json": "/dev/zero", "link.json": "node.json", "again": "."} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "fifo.json"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	into := filepath.Join(t.TempDir(), "summary.json")
+	code, _, _ := busbar("", "plan", "--node", dir, "--json-into", into)
+	d := decodeFleet(t, readFile(t, into))
+	told := map[string]string{}
+	for _, f := range d.Failures {
+		for _, name := range f.Recordings {
+			told[filepath.Base(name)] = f.Error
+		}
+	}
+	for name, says := range map[string]string{
+		"zero.json": "cut off", "loop.json": "too many levels of symbolic links", "gone.json": "no such file", "device.json": "is no regular file", "fifo.json": "is no regular file",
+	} {
+		if !strings.Contains(told[name], says) {
+			t.Errorf("%s: %q", name, told[name])
+		}
+	}
+	if code != plan.ExitError || d.Recordings != 7 || d.AsWanted != 2 { // the file, and the link to it
+		t.Errorf("exit code %d, %d recordings, %d as wanted", code, d.Recordings, d.AsWanted)
 	}
 }
 

@@ -270,7 +270,7 @@ func (t *target) matching(c *console, l *profiles.Loader, inv node.Inventory) (c
 	if err := t.loadAll(c, l); err != nil {
 		return chosen{}, err
 	}
-	return t.fitting(inv)
+	return t.fitting(profiles.NodeOf(inv))
 }
 
 // loadAll loads the profiles that there are, once.
@@ -291,8 +291,8 @@ func (t *target) loadAll(c *console, l *profiles.Loader) error {
 }
 
 // fitting chooses among the profiles that were loaded. It may be called concurrently.
-func (t *target) fitting(inv node.Inventory) (chosen, error) {
-	name, err := profiles.Choose(t.all, inv)
+func (t *target) fitting(n profiles.Node) (chosen, error) {
+	name, err := profiles.ChooseForNode(t.all, n)
 	if err != nil {
 		return chosen{}, &exit{undecided(err), fmt.Errorf("%w; name the profile", err)}
 	}
@@ -314,11 +314,11 @@ func (t *target) prepare(c *console, args []string) error {
 }
 
 // prepared is the profile for a node, after prepare. It may be called concurrently; an error is an *exit.
-func (t *target) prepared(inv node.Inventory) (chosen, error) {
+func (t *target) prepared(n profiles.Node) (chosen, error) {
 	if t.loaded != nil {
 		return *t.loaded, nil
 	}
-	return t.fitting(inv)
+	return t.fitting(n)
 }
 
 // undecided is the exit code where no profile could be chosen: something about the node is not known, or else its

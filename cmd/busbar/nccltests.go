@@ -31,10 +31,10 @@ func newProbeNCCLTests(c *console) *cobra.Command {
 		Use:   "nccl-tests FILE",
 		Short: "Judge what all_reduce_perf and its siblings printed, and compare it with a baseline",
 		Long: `Judge what a program of nccl-tests (all_reduce_perf and its siblings) printed into FILE,
-- for standard input: whether every value was right, whether it came to its end, and with
---compare whether its bus bandwidth is still what it was. busbar runs no such program: MPI,
-Slurm or Kubernetes does, on as many nodes as there are. What mpirun and NCCL print between
-does not matter, nor do several runs in one file.
+- for standard input, or wrote there as JSON (its -J): whether every value was right,
+whether it came to its end, and with --compare whether its bus bandwidth is still what it
+was. busbar runs no such program: MPI, Slurm or Kubernetes does, on as many nodes as there
+are. What mpirun and NCCL print between does not matter, nor do several runs in one file.
 
 Rows of less than --min-size show latency, and are not compared. The baseline is a file that
 --record wrote, or another output. A run is compared with the one of the same program over
@@ -73,6 +73,9 @@ func (c *console) probeNCCLTests(file string, f ncclTestsFlags) error {
 		was, err := c.readNCCLTests(f.compare)
 		if err != nil {
 			return &exit{plan.ExitError, fmt.Errorf("--compare: %w", err)}
+		}
+		if err := was.Baseline(f.minSizeMiB << 20); err != nil {
+			return &exit{plan.ExitError, fmt.Errorf("--compare: %s %w", f.compare, err)}
 		}
 		baseline = &was
 	}

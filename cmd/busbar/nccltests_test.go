@@ -41,6 +41,16 @@ func TestProbeNCCLTests(t *testing.T) {
 	if out, _ := run("", plan.ExitOK, input, "--json"); !strings.Contains(out, `"busbw_gb_per_s": 683.57`) {
 		t.Error(out)
 	}
+	empty := filepath.Join(dir, "empty.json")
+	for _, was := range []string{"0", "null"} {
+		writeFile(t, empty, strings.ReplaceAll(recorded, `"busbw_gb_per_s": 683.57`, `"busbw_gb_per_s": `+was))
+		if _, err := run("", plan.ExitError, input, "--compare", empty); !strings.Contains(err, "empty.json is no baseline: run 1, all_reduce_perf, has a bus bandwidth of 0 GB/s at a size of") {
+			t.Error(err)
+		}
+	}
+	if out, _ := run("", plan.ExitOK, "../../internal/nccltests/testdata/all_reduce-2.19.json", "--verbose"); !strings.Contains(out, "up to 222.9 GB/s bus bandwidth over 2 ranks") {
+		t.Error(out)
+	}
 	if _, err := run("nothing\n", plan.ExitError, "-"); !strings.Contains(err, "- has no table that a program of nccl-tests printed") {
 		t.Error(err)
 	}

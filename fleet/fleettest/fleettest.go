@@ -33,6 +33,9 @@ type Fault struct {
 	spoil func(string) string
 }
 
+// IsTrait reports that the fault is another version of what Name says than most of the node's equals have.
+func (f Fault) IsTrait() bool { return len(f.IDs) == 0 && f.spoil == nil }
+
 // Faults are all that are planted.
 var Faults = []Fault{
 	{Name: "ACS", IDs: []string{"pcie_acs.redirect"}, Status: "drift", base: "hgx-h100", every: 15, number: 3, plant: redirecting},
@@ -40,9 +43,10 @@ var Faults = []Fault{
 	{Name: "memlock", IDs: []string{"limits.process"}, Status: "drift", base: "hgx-h100", every: 25, number: 11, plant: lowMemlock},
 	{Name: "NUMA balancing", IDs: []string{"sysctl.running"}, Status: "drift", base: "hgx-a100-nps4", every: 10, number: 2, plant: balancing("1")},
 	{Name: "nccl.conf", IDs: []string{"nccl.quoted_integer", "nccl.setting"}, Status: "drift", base: "hgx-h100", every: 40, number: 13, plant: quoted},
-	{Name: "NVML", IDs: []string{"gpus.uniform", "gpus.mig"}, Status: "unknown", base: "hgx-a100-nps4", every: 15, number: 5, plant: silentGPU},
+	{Name: "NVML", IDs: []string{"gpus.uniform", "gpus.mig", "gpus.ecc", "gpus.persistence"}, Status: "unknown", base: "hgx-a100-nps4", every: 15, number: 5, plant: silentGPU},
 	{Name: "BIOS", base: "hgx-h100", every: 45, number: 17, plant: otherBIOS},
 	{Name: "kernel", base: "hgx-a100-nps4", every: 15, number: 8, plant: otherKernel},
+	{Name: "firmware of NICs 15b3:1021", base: "hgx-h100", every: 50, number: 34, plant: otherFirmware},
 	{Name: "cut off", base: "hgx-h100", every: 60, number: 19, spoil: func(text string) string { return text[:len(text)/3] }},
 	{Name: "newer", base: "hgx-h100", every: 80, number: 23, spoil: func(text string) string {
 		return strings.Replace(text, `"format_version": "1.0"`, `"format_version": "2.0"`, 1)
@@ -239,4 +243,18 @@ func otherKernel(facts node.Facts) node.Facts {
 	inv := facts.Inventory
 	inv.Kernel = node.Known("5.15.0-91-generic", inv.Kernel.Source())
 	return facts.WithInventory(inv)
+}
+
+func otherFirmware(facts node.Facts) node.Facts {
+	for _, q := range facts.Queries() {
+		if q.Kind != node.RDMAPort.Name() {
+			continue
+		}
+		facts = change(facts, node.RDMAPort, q.Key, func(p *node.RDMAPortState) {
+			if version, _ := p.Firmware.Get(); strings.HasPrefix(version, "28.") { // ConnectX-7, the rails
+				p.Firmware = node.Known("28.38.1002", p.Firmware.Source())
+			}
+		})
+	}
+	return facts
 }

@@ -43,6 +43,9 @@ type Entry struct {
 	Args string
 	// Root is the value of the last root= in Args.
 	Root string
+	// Initrds are the paths on the initrd line that follows, in the order in which the kernel gets them;
+	// none for an entry that boots without.
+	Initrds []string
 	// Recovery marks recovery and rescue entries of 10_linux.
 	Recovery bool
 	// Line is that of the linux command, else of the menuentry, from 1.
@@ -201,6 +204,15 @@ func (p *parser) command(cmd []lexeme) {
 		}
 		e.Args = strings.Join(args, " ")
 		p.add(p.stack[entry], e)
+	case "initrd", "initrdefi", "initrd16":
+		if entry < 0 || !p.stack[entry].linux {
+			return
+		}
+		last := &p.cfg.Entries[len(p.cfg.Entries)-1]
+		last.Initrds = nil // the last such line counts (grub-core/loader/i386/linux.c)
+		for _, w := range cmd[1:] {
+			last.Initrds = append(last.Initrds, w.text)
+		}
 	}
 }
 

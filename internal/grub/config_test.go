@@ -27,10 +27,11 @@ func TestParseConfig(t *testing.T) {
 		Title: "GNU/Linux, with Linux 6.8.0-40-generic", ID: "gnulinux-6.8.0-40-generic-advanced-11111111",
 		Submenus: advanced, Index: "1>0", Kernel: "/boot/vmlinuz-6.8.0-40-generic",
 		Args: "root=PARTUUID=aaaa ro iommu=pt quiet", Root: "PARTUUID=aaaa", Line: 64,
+		Initrds: []string{"/boot/initrd.img-6.8.0-40-generic"},
 	}
 	withoutInitrd := latest
 	withoutInitrd.Args += " panic=-1"
-	withoutInitrd.Line = 67
+	withoutInitrd.Line, withoutInitrd.Initrds = 67, nil
 	want := Config{
 		Default: "1>2",
 		Entries: []Entry{
@@ -38,7 +39,7 @@ func TestParseConfig(t *testing.T) {
 				Title: "GNU/Linux", ID: "gnulinux-simple-11111111-2222-3333-4444-555555555555", Index: "0",
 				Kernel: "/boot/vmlinuz-6.8.0-40-generic",
 				Args:   "root=UUID=11111111-2222-3333-4444-555555555555 ro iommu=pt pci=config_acs=1@a;0@b quiet $vt_handoff",
-				Root:   "UUID=11111111-2222-3333-4444-555555555555", Line: 57,
+				Root:   "UUID=11111111-2222-3333-4444-555555555555", Line: 57, Initrds: latest.Initrds,
 			},
 			latest,
 			withoutInitrd,

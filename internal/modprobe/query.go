@@ -22,6 +22,18 @@ func (c Config) Blacklisted(module string) []Origin {
 	return at
 }
 
+// About returns the files that have a statement of a module, and those that cannot be read.
+func About(files []confdir.File, module string) []confdir.File {
+	var about []confdir.File
+	for _, f := range files {
+		config, _ := ParseModprobe([]confdir.File{f})
+		if f.Reason != "" || slices.ContainsFunc(config.Statements, func(s Statement) bool { return match(s.Module, Normalize(module)) }) {
+			about = append(about, f)
+		}
+	}
+	return about
+}
+
 // Install returns the command that is run instead of loading module. The first
 // matching statement counts, and its name may be a shell pattern
 // (kmod_module_get_install_commands).

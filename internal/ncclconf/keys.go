@@ -93,13 +93,6 @@ type Key struct {
 // bounded says whether a range is documented.
 func (k Key) bounded() bool { return k.Min != k.Max }
 
-// Keys are all keys of NCCL itself, sorted by name. Plugins have more.
-func Keys() []Key {
-	all := slices.Concat(documented, undocumented)
-	slices.SortFunc(all, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
 // LookupKey finds a key by its exact name. A name that is not found is not
 // wrong: plugins read keys of their own, such as NCCL_FASTRAK_IFNAME.
 func LookupKey(name string) (Key, bool) {

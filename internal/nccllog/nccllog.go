@@ -198,7 +198,7 @@ const (
 type Variable struct {
 	// Name is NCCL_X; of what a program sets through ncclConfig_t, the field's name.
 	Name  string `json:"name"`
-	Value string `json:"value"`
+	Value string `json:"value" range:"0:"`
 	// Origin, and in By the plugin that says so.
 	Origin Origin `json:"origin"`
 	By     string `json:"by,omitempty"`
@@ -210,7 +210,7 @@ type Warning struct {
 	// ID is of Advise; empty for what is not known here.
 	ID string `json:"id,omitempty"`
 	// Text is the first one's.
-	Text  string `json:"text"`
+	Text  string `json:"text" range:"0:"`
 	Host  string `json:"host,omitempty"`
 	Times int    `json:"times" range:"1:"`
 	Line  int    `json:"line" range:"0:"`

@@ -26,8 +26,10 @@ type Run struct {
 	// Version of nccl-tests, and NCCL's as ncclGetVersion has it (22703); empty where it does not say them.
 	Version string `json:"version,omitempty"`
 	NCCL    string `json:"nccl,omitempty"`
-	// Devices are the ranks.
+	// Devices are the ranks, or the first of each process where only those are told (Ranks).
 	Devices []Device `json:"devices,omitempty"`
+	// Ranks is how many there were, where Devices does not have all; 0 elsewhere.
+	Ranks int `json:"ranks,omitempty"`
 	// Rows in their order.
 	Rows []Row `json:"rows"`
 	// OutOfBounds is how many values the program says were wrong; nil where the run did not come to its end.
@@ -83,6 +85,32 @@ func (r Run) Name() string {
 		return r.Collective
 	}
 	return "nccl-tests"
+}
+
+// Size is how many ranks took part; 0 where that is not told.
+func (r Run) Size() int { return max(r.Ranks, len(r.Devices)) }
+
+// Baseline refuses a result that nothing can be compared with: a row from minSize bytes on without a bus bandwidth.
+func (r Result) Baseline(minSize int64) error {
+	for i, run := range r.Runs {
+		if run.Broken > 0 || run.Failure != "" {
+			return fmt.Errorf("is no baseline: run %d, %s, did not come to its end, or has rows that cannot be read", i+1, run.Name())
+		}
+		for _, row := range run.Rows {
+			if row.Size < minSize {
+				continue
+			}
+			if row.OutOfPlace == nil && row.InPlace == nil {
+				return fmt.Errorf("is no baseline: run %d, %s, has nothing that was measured at a size of %d bytes", i+1, run.Name(), row.Size)
+			}
+			for _, m := range []*Measure{row.OutOfPlace, row.InPlace} {
+				if m != nil && !(m.BusBW > 0) {
+					return fmt.Errorf("is no baseline: run %d, %s, has a bus bandwidth of %v GB/s at a size of %d bytes: record a run that moved something", i+1, run.Name(), m.BusBW, row.Size)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Alike reports whether two rows measure the same.
@@ -306,8 +334,8 @@ const Command = "probe nccl-tests"
 // maxInput bounds what is read: logs of many ranks with NCCL_DEBUG=INFO have some MiB.
 const maxInput = 64 << 20
 
-// Read reads the document that busbar probe nccl-tests writes as JSON, or the text that it reads. A newer major version, another
-// command's document and one that is cut off are errors.
+// Read reads the document that busbar probe nccl-tests writes as JSON, the file that nccl-tests writes (-J), or what it prints. A
+// newer major version, another command's document and one that is cut off are errors.
 func Read(r io.Reader) (Result, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	switch {
@@ -323,12 +351,15 @@ func Read(r io.Reader) (Result, error) {
 		Command       string `json:"command"`
 		Error         string `json:"error"`
 		Result
+		report
 	}
 	if err := json.Unmarshal(raw, &document); err != nil {
-		return Result{}, fmt.Errorf("is no JSON document of busbar probe nccl-tests: %w", err)
+		return Result{}, fmt.Errorf("is no whole JSON document, neither of busbar probe nccl-tests nor of nccl-tests (-J): %w", err)
 	}
 	major, _, _ := strings.Cut(document.FormatVersion, ".")
 	switch {
+	case document.Command == "" && document.Args != nil:
+		return document.report.result()
 	case document.Command != Command:
 		return Result{}, fmt.Errorf("is no JSON document of busbar probe nccl-tests: its command is %q", document.Command)
 	case major != "1":

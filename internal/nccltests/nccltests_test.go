@@ -1,7 +1,9 @@
 package nccltests
 
 import (
+	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,19 +145,101 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for want, text := range map[string]string{
-		"has no table":                           "",
-		"unexpected end of JSON input":           string(raw[:len(raw)/2]),
-		`its command is "topo"`:                  `{"format_version":"1.0","command":"topo"}`,
-		`has format_version "2.0"`:               `{"format_version":"2.0","command":"probe nccl-tests"}`,
-		"has no result: no table":                `{"format_version":"1.0","command":"probe nccl-tests","error":"no table"}`,
-		"has no run":                             `{"format_version":"1.0","command":"probe nccl-tests","runs":[]}`,
-		"is larger than 64 MiB":                  strings.Repeat(" ", maxInput+1),
-		"is no JSON document of busbar probe nc": `{"runs": 7}`,
+		"has no table":                          "",
+		"unexpected end of JSON input":          string(raw[:len(raw)/2]),
+		`its command is "topo"`:                 `{"format_version":"1.0","command":"topo"}`,
+		`has format_version "2.0"`:              `{"format_version":"2.0","command":"probe nccl-tests"}`,
+		"has no result: no table":               `{"format_version":"1.0","command":"probe nccl-tests","error":"no table"}`,
+		"has no run":                            `{"format_version":"1.0","command":"probe nccl-tests","runs":[]}`,
+		"is larger than 64 MiB":                 strings.Repeat(" ", maxInput+1),
+		"is no whole JSON document, neither of": `{"runs": 7}`,
+		"has no results of nccl-tests":          `{"version": 2, "args": ["all_reduce_perf"], "nccl_version": 22907}`,
 	} {
 		if _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+}
+
+// The file has what version 2.19 of src/util.cu writes of an output that was published.
+func TestReadReport(t *testing.T) {
+	read := func(edits ...string) Run {
+		t.Helper()
+		r, err := Read(strings.NewReader(strings.NewReplacer(edits...).Replace(example(t, "all_reduce-2.19.json"))))
+		if err != nil || len(r.Runs) != 1 {
+			t.Fatal(r, err)
+		}
+		return r.Runs[0]
+	}
+	half := func(time, algBW, busBW float64) *Measure { return &Measure{time, algBW, busBW, new(int64(0))} }
+	want := Run{
+		Collective: "all_reduce_perf", NCCL: "22907", OutOfBounds: new(int64(0)), Average: new(220.921),
+		Devices: []Device{{0, "inst-lscuv-ao-ub24", "0000:0f:00", "NVIDIA A100-SXM4-40GB"}, {1, "inst-lscuv-ao-ub24", "0000:15:00", "NVIDIA A100-SXM4-40GB"}},
+		Rows:    []Row{{10737418240, 2684354560, "float", "sum", new(-1), half(90330, 118.87, 222.88), half(91945, 116.78, 218.96)}},
+	}
+	if diff := cmp.Diff(want, read()); diff != "" {
+		t.Error(diff)
+	}
+	if r := read(`"average_bus_bandwidth"`, `"average_bus_bandwidith"`, `"bandwidth":`, `"bandwidith":`); *r.Average != 220.921 {
+		t.Errorf("misspelt: %+v", r)
+	}
+	if r := read(`"ngpus":1`, `"ngpus":4`); r.Size() != 8 || len(r.Devices) != 2 {
+		t.Errorf("four GPUs a process: %+v", r)
+	}
+	if r := read(`"nwrong":0.000000`, `"nwrong":null`); r.Rows[0].InPlace.Wrong != nil {
+		t.Errorf("not compared: %+v", r)
+	}
+	if r := read(`"nwrong":0.000000`, `"nwrong":3.000000`, `"time"`, `"cpu_time"`); *r.Rows[0].InPlace.Wrong != 3 || r.Rows[0].InPlace.Time != 91945 {
+		t.Errorf("wrong values: %+v", r)
+	}
+	if r := read(`"out_of_place":{"time":90330.000000,"alg_bw":118.870000,"bus_bw":222.880000,"nwrong":0.000000}`, `"out_of_place":null`); r.Rows[0].OutOfPlace != nil || r.Broken != 0 {
+		t.Errorf("in place alone: %+v", r)
+	}
+	if r := read("118.870000", `"nan"`); r.Broken != 1 || len(r.Rows) != 0 {
+		t.Errorf("no number: %+v", r)
+	}
+	if r := read(`"out_of_bounds"`, `"x"`, `"errors":[""]`, `"errors":["unhandled system error"]`); r.Failure != "unhandled system error" || r.OutOfBounds != nil {
+		t.Errorf("gave up: %+v", r)
+	}
+}
+
+func TestBaseline(t *testing.T) {
+	good := parse(t, example(t, "all_reduce-2.17-tagged.txt"))
+	if err := good.Baseline(1 << 20); err != nil {
+		t.Error(err)
+	}
+	for want, edit := range map[string]func(*Run){
+		"bus bandwidth of 0 GB/s at a size of 34359738368 bytes": func(r *Run) { r.Rows[len(r.Rows)-1].InPlace = &Measure{Time: 1} },
+		"bus bandwidth of NaN GB/s":                              func(r *Run) { r.Rows[len(r.Rows)-1].OutOfPlace = &Measure{BusBW: math.NaN()} },
+		"bus bandwidth of -5 GB/s":                               func(r *Run) { r.Rows[len(r.Rows)-1].OutOfPlace = &Measure{BusBW: -5} },
+		"has nothing that was measured":                          func(r *Run) { r.Rows[len(r.Rows)-1] = Row{Size: 1 << 30} },
+		"did not come to its end":                                func(r *Run) { r.Failure = "Test failure" },
+		"rows that cannot be read":                               func(r *Run) { r.Broken = 1 },
+	} {
+		bad := parse(t, example(t, "all_reduce-2.17-tagged.txt"))
+		edit(&bad.Runs[0])
+		if err := bad.Baseline(1 << 20); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		bad.Runs[0].Failure, bad.Runs[0].Broken = "", 0
+		if err := bad.Baseline(1 << 40); err != nil {
+			t.Errorf("small rows are not compared: %v", err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(example(f, "all_reduce-2.19.json")))
+	f.Add([]byte(`{"args": [], "config": {"nthreads": 9, "ngpus": 9}, "results": [{"size": 8, "in_place": {"time": "nan", "alg_bw": 1e999}}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := Read(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func FuzzParse(f *testing.F) {

@@ -22,6 +22,9 @@ type Line struct {
 	// Release of the entry's kernel, empty when its file name does not tell.
 	Release string
 	Args    cmdline.Line
+	// Images are the files that the kernel gets as its initramfs, in this order, where they stand
+	// in this root; none where the entry boots without.
+	Images []string
 	// Source is the line of grub.cfg, or the defaults when there is no grub.cfg.
 	Source node.Source
 }
@@ -31,6 +34,8 @@ type State struct {
 	// Lines are those of every entry of this root but recovery ones; one, made of the
 	// defaults, where no grub.cfg stands yet.
 	Lines []Line
+	// Next is the index in Lines of the one that boots, unless Pinned is set.
+	Next int
 	// Generated: Lines come from a grub.cfg.
 	Generated bool
 	// Defaults are the evaluated defaults.
@@ -86,7 +91,7 @@ func Read(boot node.BootConfig) (State, error) {
 		return State{}, fmt.Errorf("%s has no entry that boots Linux", GeneratedPath)
 	}
 	for _, e := range entries {
-		s.Lines = append(s.Lines, Line{Title: e.Title, Release: release(e.Kernel), Args: cmdline.Parse(e.Args), Source: node.Source{Path: GeneratedPath, Line: e.Line}})
+		s.Lines = append(s.Lines, Line{Title: e.Title, Release: release(e.Kernel), Args: cmdline.Parse(e.Args), Images: images(e.Initrds), Source: node.Source{Path: GeneratedPath, Line: e.Line}})
 	}
 	return s, s.pinned(boot, entries)
 }
@@ -147,12 +152,25 @@ func ofThisRoot(entries []grub.Entry) []grub.Entry {
 	return ours
 }
 
+// images are where files that GRUB names stand in this root: it calls them by their paths on the file system that
+// holds them, which may be /boot's own, or one that has the root in a subvolume.
+func images(initrds []string) []string {
+	var all []string
+	for _, p := range initrds {
+		if i := strings.LastIndex(p, "/boot/"); i >= 0 {
+			p = p[i+len("/boot"):]
+		}
+		all = append(all, path.Join("/boot", p))
+	}
+	return all
+}
+
 func release(kernel string) string {
 	_, release, _ := strings.Cut(path.Base(kernel), "-")
 	return release
 }
 
-// pinned finds out whether an entry is selected that is not among ours.
+// pinned finds out which entry is selected, and whether that is none of ours.
 func (s *State) pinned(boot node.BootConfig, ours []grub.Entry) error {
 	menu, err := grub.ParseConfig(boot.Generated + "\n" + boot.Custom)
 	if err != nil {
@@ -164,9 +182,15 @@ func (s *State) pinned(boot node.BootConfig, ours []grub.Entry) error {
 	}
 	// A selection that is no entry boots the first one.
 	entry, err := grub.DefaultEntry(menu, selection)
-	if err == nil && !slices.ContainsFunc(ours, func(e grub.Entry) bool { return e.Line == entry.Line }) {
-		s.Pinned, s.PinnedBy, s.PinnedAt = entry.Title, by, at
+	if err != nil {
+		return nil
 	}
+	next := slices.IndexFunc(ours, func(e grub.Entry) bool { return e.Line == entry.Line })
+	if next < 0 {
+		s.Pinned, s.PinnedBy, s.PinnedAt = entry.Title, by, at
+		return nil
+	}
+	s.Next = next
 	return nil
 }
 

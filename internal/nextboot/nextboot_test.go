@@ -47,6 +47,29 @@ func lines(s nextboot.State) []string {
 	return all
 }
 
+func TestNext(t *testing.T) {
+	const two = "menuentry 'A' {\n\tlinux /vmlinuz-2 root=UUID=01\n\tinitrd /intel-ucode.img /initrd.img-2\n}\n" +
+		"menuentry 'B' {\n\tlinux /@/boot/vmlinuz-1 root=UUID=01\n\tinitrd /@/boot/initrd.img-1\n}\n" +
+		"menuentry 'C' {\n\tlinux /boot/vmlinuz-1 root=UUID=01\n}\n"
+	for defaults, want := range map[string][]string{
+		"":                     {"/boot/intel-ucode.img", "/boot/initrd.img-2"},
+		"GRUB_DEFAULT=1\n":     {"/boot/initrd.img-1"},
+		"GRUB_DEFAULT=C\n":     nil,
+		"GRUB_DEFAULT=none\n":  {"/boot/intel-ucode.img", "/boot/initrd.img-2"},
+		"GRUB_DEFAULT=saved\n": {"/boot/intel-ucode.img", "/boot/initrd.img-2"},
+	} {
+		b := boot(defaults)
+		b.Generated = two
+		s, err := nextboot.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, s.Lines[s.Next].Images); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", defaults, diff)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	s, err := nextboot.Read(boot("GRUB_DEFAULT='Debian on the other disk'\n"))
 	if err != nil {

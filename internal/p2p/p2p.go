@@ -13,7 +13,7 @@ import (
 // Result is one run over all pairs of GPUs.
 type Result struct {
 	// CUDA is the version of the driver's CUDA API, "13.0"; empty where CUDA did not start.
-	CUDA string `json:"cuda_version"`
+	CUDA string `json:"cuda_version" range:"0:"`
 	// Size of a copy in bytes.
 	Size int64 `json:"size_bytes"`
 	// GPUs are sorted by address.
@@ -31,8 +31,8 @@ type GPU struct {
 	// Address on the PCI bus, as sysfs writes it.
 	Address string `json:"address"`
 	// UUID is GPU-... as nvidia-smi -L writes it.
-	UUID string `json:"uuid"`
-	Name string `json:"name"`
+	UUID string `json:"uuid" range:"0:"`
+	Name string `json:"name" range:"0:"`
 	// Memory in bytes that CUDA can use.
 	Memory int64 `json:"memory_bytes"`
 	// Free is how many bytes of it were free before buffers were allocated, CUDA's own context deducted.

@@ -419,12 +419,6 @@ func TestParseResource(t *testing.T) {
 			}
 		})
 	}
-	if bar, ok := pciregs.GPUMemoryBAR(h200); !ok || bar.SizeBytes != 256*gib {
-		t.Errorf("%+v, %v", bar, ok)
-	}
-	if _, ok := pciregs.GPUMemoryBAR(h200[:1]); ok {
-		t.Error("one region is not two")
-	}
 }
 
 // FuzzConfig: whatever a device answers, reading ends, and a change touches only what it is about.

@@ -130,13 +130,3 @@ func ParseResource(text string) ([]BAR, error) {
 	}
 	return bars, nil
 }
-
-// GPUMemoryBAR is the region through which others reach an NVIDIA GPU's memory, which NVIDIA calls
-// BAR1: its second memory region, base address register 1 where the first is 32 bits wide and 2
-// where it is 64 (open-gpu-kernel-modules, kernel-open/nvidia/nv-pci.c, nv_pci_probe).
-func GPUMemoryBAR(bars []BAR) (BAR, bool) {
-	if len(bars) < 2 {
-		return BAR{}, false
-	}
-	return bars[1], true
-}

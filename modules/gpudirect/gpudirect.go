@@ -35,7 +35,7 @@ func (Type) Spec() plan.Spec {
 		Name: blockType,
 		Doc: "GPUDirect RDMA: NICs read and write GPU memory. Without it NCCL copies through host memory and says so only in its debug log. " +
 			"nvidia_peermem is loaded now, at boot and after each start of openibd, and its predecessor nv_peer_mem is kept out; dma-buf is only judged.",
-		Ceiling: plan.DriverReload, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName, sink.DropInsName},
+		Ceiling: plan.Reboot, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName, sink.InitramfsName, sink.DropInsName},
 		Attributes: []plan.Attribute{
 			{
 				Name: "path", Type: cty.String, Default: cty.StringVal(Any), Enum: []string{Any, Peermem, DMABuf}, Example: `"dmabuf"`,

@@ -166,6 +166,7 @@ func TestGPUDirect(t *testing.T) {
 			Facts: machine(driver(true)),
 			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\noptions nvidia_peermem persistent_api_support=0\n"},
 			Want: `
+				ok initramfs.modprobe nvidia_peermem (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.boot nvidia_peermem (/etc/modules-load.d)
 				!drift kernel_module.option nvidia_peermem.persistent_api_support (/etc/modprobe.d)
 				ok kernel_module.running nv_peer_mem (/sys/module/nv_peer_mem)

@@ -36,8 +36,9 @@ var _ plan.Validator = Type{}
 func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "kernel_module", Label: plan.LabelRequired, LabelDoc: "the module's name; - and _ are equal",
-		Doc:     "A kernel module that is loaded or not, now and at boot, and its options.",
-		Ceiling: plan.DriverReload, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName},
+		Doc: "A kernel module that is loaded or not, now and at boot, and its options. Where the initramfs holds a module that has options or is kept out, " +
+			"busbar makes it anew (update-initramfs), or names the command that does.",
+		Ceiling: plan.Reboot, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName, sink.InitramfsName},
 		Attributes: []plan.Attribute{
 			{Name: "state", Type: cty.String, Enum: []string{loaded, unloaded}, Example: `"loaded"`, Doc: "Whether the running kernel has the module. Left out, the running kernel is not judged."},
 			{Name: "boot", Type: cty.String, Enum: []string{loaded, unloaded, unmanaged}, Example: `"loaded"`, Doc: "Whether the module is loaded at boot (modules-load.d), or kept out (blacklist). Follows state when it is left out."},
@@ -110,13 +111,18 @@ func (Type) Validate(b plan.Block) []plan.Problem {
 	return problems
 }
 
-// Queries are the module, what the kernel accepts, modprobe's configuration and the
-// command line.
+// Queries are the module, what the kernel accepts, modprobe's configuration, the
+// command line, and the initramfs where it can spoil what is wanted.
 func (Type) Queries(b plan.Block, _ node.Inventory) []node.Query {
-	return []node.Query{
-		node.Module.Query(modprobe.Normalize(b.Label)), node.ModuleSigning.Query(""),
+	c, module, boot, err := decode(b)
+	queries := []node.Query{
+		node.Module.Query(module), node.ModuleSigning.Query(""),
 		node.ModprobeFiles.Query(""), node.CommandLine.Query(""), node.Boot.Query(""),
 	}
+	if err == nil && (boot == unloaded || len(c.Options) > 0) {
+		queries = append(queries, node.Initramfs.Query(module)) // for the sink, also where another block lowers to this one only on some nodes
+	}
+	return queries
 }
 
 // rdmaModules make RDMA devices appear for NICs.
@@ -179,6 +185,10 @@ func (a *assessor) contribute(boot string) {
 	want := func(sinkName, key, value string, origin plan.Origin) {
 		a.Contributions = append(a.Contributions, plan.Contribution{Sink: sinkName, Key: key, Value: value, TakeOver: a.TakeOver, Origin: origin})
 	}
+	inModprobe := func(key, value string, origin plan.Origin) {
+		want(sink.ModprobeName, key, value, origin)
+		want(sink.InitramfsName, key, value, origin)
+	}
 	if a.State != nil {
 		want(plan.FactSink, plan.ModuleFact(a.module), *a.State, a.block.OriginOf("state", ""))
 	}
@@ -198,10 +208,10 @@ func (a *assessor) contribute(boot string) {
 		want(sink.ModprobeName, sink.BlacklistKey(a.module), sink.Absent, bootOrigin)
 	case unloaded:
 		want(sink.ModulesLoadName, a.module, sink.NotAtBoot, bootOrigin)
-		want(sink.ModprobeName, sink.BlacklistKey(a.module), sink.Present, bootOrigin)
+		inModprobe(sink.BlacklistKey(a.module), sink.Present, bootOrigin)
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Options)) {
-		want(sink.ModprobeName, sink.OptionKey(a.module, key), a.Options[key], a.block.OriginOf("options", key))
+		inModprobe(sink.OptionKey(a.module, key), a.Options[key], a.block.OriginOf("options", key))
 	}
 }
 

@@ -311,6 +311,7 @@ func TestModule(t *testing.T) {
 			Facts: plantest.Node(module("nouveau", isLoaded)),
 			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\nblacklist nouveau\n"},
 			Want: `
+				ok initramfs.modprobe nouveau (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.blacklist nouveau (/etc/modprobe.d)
 				ok kernel_module.boot nouveau (/etc/modules-load.d)
 				!drift kernel_module.running nouveau (/sys/module/nouveau)
@@ -322,6 +323,7 @@ func TestModule(t *testing.T) {
 			Name: "unloaded, blacklisted by others", Blocks: `kernel_module "nouveau" { state = "unloaded" }`,
 			Facts: plantest.Node(module("nouveau", nil), modprobe(map[string]string{"/usr/lib/modprobe.d/nvidia.conf": "# x\nblacklist nouveau\n"})),
 			Want: `
+				ok initramfs.modprobe nouveau (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.blacklist nouveau (/usr/lib/modprobe.d/nvidia.conf:2)
 				ok kernel_module.boot nouveau (/etc/modules-load.d)
 				ok kernel_module.running nouveau (/sys/module/nouveau)
@@ -351,6 +353,7 @@ func TestModule(t *testing.T) {
 			Name: "loaded at boot by others", Blocks: `kernel_module "nv_peer_mem" { boot = "unloaded" }`,
 			Facts: plantest.Node(module("nv_peer_mem", nil), modulesLoad(map[string]string{"/etc/modules-load.d/mlnx.conf": "ib_umad\nnv-peer-mem\n"})),
 			Want: `
+				ok initramfs.modprobe nv_peer_mem (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.blacklist nv_peer_mem (/etc/modprobe.d)
 				conflict kernel_module.boot nv_peer_mem (/etc/modules-load.d/mlnx.conf:2)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -367,6 +370,7 @@ func TestModule(t *testing.T) {
 			Facts: plantest.Node(module("nv_peer_mem", nil), modulesLoad(map[string]string{"/etc/modules-load.d/mlnx.conf": "ib_umad\nnv-peer-mem\n"})),
 			Texts: map[string]string{"/etc/modules-load.d/mlnx.conf": "ib_umad\n"},
 			Want: `
+				ok initramfs.modprobe nv_peer_mem (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.blacklist nv_peer_mem (/etc/modprobe.d)
 				!drift kernel_module.boot nv_peer_mem (/etc/modules-load.d/mlnx.conf:2)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -377,6 +381,7 @@ func TestModule(t *testing.T) {
 			Name: "no longer loaded at boot", Blocks: `kernel_module "nv_peer_mem" { boot = "unloaded" }`,
 			Facts: plantest.Node(module("nv_peer_mem", nil), modulesLoad(map[string]string{"/etc/modules-load.d/busbar.conf": "nv_peer_mem\n"})),
 			Want: `
+				ok initramfs.modprobe nv_peer_mem (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.blacklist nv_peer_mem (/etc/modprobe.d)
 				!drift kernel_module.boot nv_peer_mem (/etc/modules-load.d/busbar.conf:1)
 				step remove-file:/etc/modules-load.d/busbar.conf
@@ -447,6 +452,7 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(module("nvidia", nil)),
 			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\noptions nvidia NVreg_EnableResizableBar=1\n"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,
@@ -455,6 +461,7 @@ func TestOptions(t *testing.T) {
 			Name: "a value with blanks", Blocks: `kernel_module "nvidia" { options = { NVreg_X = "a b", NVreg_Y = "\"c d\"" } }`, Facts: plantest.Node(module("nvidia", nil)),
 			Texts: map[string]string{"/etc/modprobe.d/zz-busbar.conf": "# Written by busbar. It owns this file: edits are lost.\noptions nvidia NVreg_X=\"a b\"\noptions nvidia NVreg_Y=\"c d\"\n"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_X (/etc/modprobe.d)
 				!drift kernel_module.option nvidia.NVreg_Y (/etc/modprobe.d)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -464,6 +471,7 @@ func TestOptions(t *testing.T) {
 			Name: "given by others, quotes and blanks apart", Blocks: `kernel_module "nvidia" { options = { NVreg_RegistryDwords = "\"A=1;B=2\"" } }`,
 			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/nvidia.conf": `options nvidia "NVreg_RegistryDwords=A=1;B=2"` + "\n"})),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_RegistryDwords (/etc/modprobe.d/nvidia.conf:1)
 			`,
 		},
@@ -471,6 +479,7 @@ func TestOptions(t *testing.T) {
 			Name: "others are read before", Blocks: `kernel_module "nvidia" { options = { a = "1" } }`,
 			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia a=0 b=1\n"})),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.a (/etc/modprobe.d/a.conf:1)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,
@@ -491,6 +500,7 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(module("nvidia", nil), modprobe(map[string]string{"/etc/modprobe.d/zzz-nvidia.conf": "options nvidia a=0 b=1\tc=0\noptions nvidia c=2\n"})),
 			Texts: map[string]string{"/etc/modprobe.d/zzz-nvidia.conf": "options nvidia b=1\n"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.a (/etc/modprobe.d/zzz-nvidia.conf:1)
 				!drift kernel_module.option nvidia.c (/etc/modprobe.d/zzz-nvidia.conf:2)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -506,6 +516,7 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(module("dummy", nil), modprobe(map[string]string{"/usr/lib/modprobe.d/zzz-systemd.conf": "blacklist dummy\noptions dummy numdummies=0\noptions bonding max_bonds=0\n"})),
 			Texts: map[string]string{"/etc/modprobe.d/zzz-systemd.conf": "options bonding max_bonds=0\n"},
 			Want: `
+				ok initramfs.modprobe dummy (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.boot dummy (/usr/lib/modprobe.d/zzz-systemd.conf:1)
 				!drift kernel_module.option dummy.numdummies (/usr/lib/modprobe.d/zzz-systemd.conf:2)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -529,6 +540,7 @@ func TestOptions(t *testing.T) {
 				m.Loaded, m.Parameters = true, map[string]string{"a": "Y", "b_x": "16", "c": "text", "d": "0"}
 			}), modprobe(map[string]string{"/etc/modprobe.d/nvidia.conf": "options nvidia a=1 b_x=0x10 c=text d=1 e=on\n"})),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.a (/etc/modprobe.d/nvidia.conf:1)
 				ok kernel_module.option nvidia.b_x (/etc/modprobe.d/nvidia.conf:1)
 				ok kernel_module.option nvidia.c (/etc/modprobe.d/nvidia.conf:1)

@@ -36,8 +36,8 @@ func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "nvidia_driver",
 		Doc: "The options of NVIDIA's kernel driver, and its persistence. An option that changes is in force when the driver is loaded anew, which busbar leaves to the next boot. " +
-			"Where the initramfs holds the driver, it has to be made again.",
-		Ceiling: plan.DriverReload, Sinks: []string{sink.ModprobeName},
+			"Where the initramfs holds the driver, busbar makes it anew (update-initramfs), or names the command that does.",
+		Ceiling: plan.Reboot, Sinks: []string{sink.ModprobeName, sink.InitramfsName},
 		Attributes: []plan.Attribute{
 			{Name: "options", Type: cty.Map(cty.DynamicPseudoType), Example: `{ NVreg_EnableStreamMemOPs = 1, NVreg_RegistryDwords = "PeerMappingOverride=1" }`, Doc: "Options of the module nvidia (modprobe.d), numbers and texts. Texts are compared byte for byte. A value that holds blanks is put in quotes, one that has quotes stands as it is."},
 			{Name: "persistence", Type: cty.Bool, Example: "true", Doc: "Whether nvidia-persistenced keeps GPUs initialised while nobody uses them: now and at boot."},
@@ -123,9 +123,9 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	arguments := commandLine(facts)
 	for _, name := range c.names() {
 		written := c.options[name]
-		a.Contributions = append(a.Contributions, plan.Contribution{
+		a.Contributions = append(a.Contributions, sink.InInitramfs(plan.Contribution{
 			Sink: sink.ModprobeName, Key: sink.OptionKey(module, name), Value: written, TakeOver: c.TakeOver, Origin: b.OriginOf("options", name),
-		})
+		})...)
 		if facts.Inventory.RootDirectory {
 			continue
 		}
@@ -213,7 +213,7 @@ func inForce(name, want string, v node.Value[node.NVIDIADriverState]) plan.Findi
 	default:
 		f.Status = plan.PendingReboot
 		f.Summary = fmt.Sprintf("the driver runs with %s=%s, %s=%s comes with its next load", name, got, name, want)
-		f.Fix = "reboot, or reload the driver when nothing uses a GPU; where the initramfs holds the driver or its options, make it again before (update-initramfs -u, dracut -f), or the next boot has the old ones"
+		f.Fix = "reboot, or reload the driver when nothing uses a GPU; initramfs.modprobe says whether the next boot gets it from an initramfs, which must be right first"
 	}
 	return f
 }

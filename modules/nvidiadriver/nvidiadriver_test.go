@@ -55,6 +55,7 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "in force and at the next load", Blocks: resizable, Facts: plantest.Node(driver(map[string]string{"EnableResizableBar": "1"}), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia NVreg_EnableResizableBar=1\n"})),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d/a.conf:1)
 				ok nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia/params)
 			`,
@@ -62,8 +63,9 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "neither", Blocks: resizable, Facts: plantest.Node(driver(nil)),
 			Texts: map[string]string{file: header + "options nvidia NVreg_EnableResizableBar=1\n"},
-			Says:  []string{"the driver runs with NVreg_EnableResizableBar=0, NVreg_EnableResizableBar=1 comes with its next load", "where the initramfs holds the driver"},
+			Says:  []string{"the driver runs with NVreg_EnableResizableBar=0, NVreg_EnableResizableBar=1 comes with its next load", "initramfs.modprobe says"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d)
 				pending-reboot nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia/params)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -74,6 +76,7 @@ func TestOptions(t *testing.T) {
 			Name: "others give another value, which is read before", Blocks: resizable, Facts: plantest.Node(driver(map[string]string{"EnableResizableBar": "1"}), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia NVreg_EnableResizableBar=0\n"})),
 			Texts: map[string]string{file: header + "options nvidia NVreg_EnableResizableBar=1\n"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d/a.conf:1)
 				ok nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia/params)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -87,6 +90,7 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(driver(map[string]string{"EnableResizableBar": "1"}), modprobe(map[string]string{"/etc/modprobe.d/zzz.conf": "options nvidia NVreg_NvLinkDisable=0 NVreg_EnableResizableBar=0\n"})),
 			Texts: map[string]string{"/etc/modprobe.d/zzz.conf": "options nvidia NVreg_NvLinkDisable=0\n"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d/zzz.conf:1)
 				ok nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia/params)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -98,6 +102,7 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(driver(nil), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia NVreg_EnableResizableBar=1\n"}), plantest.CommandLine("nvidia.NVreg_EnableResizableBar=0 nvidia-drm.modeset=1")),
 			Says:  []string{`take nvidia.NVreg_EnableResizableBar out of the boot loader's configuration (kernel_args { absent = ["nvidia.NVreg_EnableResizableBar"] })`},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d/a.conf:1)
 				conflict nvidia_driver.command_line NVreg_EnableResizableBar (/proc/cmdline)
 			`,
@@ -107,6 +112,7 @@ func TestOptions(t *testing.T) {
 			Name: "the command line says the same", Blocks: resizable,
 			Facts: plantest.Node(driver(map[string]string{"EnableResizableBar": "1"}), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia NVreg_EnableResizableBar=1\n"}), plantest.CommandLine("nvidia.NVreg_EnableResizableBar=0x1")),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d/a.conf:1)
 				ok nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia/params)
 			`,
@@ -114,6 +120,7 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "RegistryDwords, in quotes elsewhere (F31)", Blocks: registry, Facts: plantest.Node(driver(map[string]string{"RegistryDwords": dwords}), theirs),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_RegistryDwords (/etc/modprobe.d/nvidia.conf:1)
 				ok nvidia_driver.option_in_force NVreg_RegistryDwords (/proc/driver/nvidia/params)
 			`,
@@ -121,6 +128,7 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "RegistryDwords, byte for byte", Blocks: registry, Facts: plantest.Node(driver(map[string]string{"RegistryDwords": dwords + ";"}), theirs),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_RegistryDwords (/etc/modprobe.d/nvidia.conf:1)
 				pending-reboot nvidia_driver.option_in_force NVreg_RegistryDwords (/proc/driver/nvidia/params)
 			`,
@@ -130,6 +138,7 @@ func TestOptions(t *testing.T) {
 			Name: "RegistryDwords, written with quotes of its own", Blocks: `nvidia_driver { options = { NVreg_RegistryDwords = "\"` + dwords + `\"" } }`, Facts: plantest.Node(driver(map[string]string{"RegistryDwords": dwords})),
 			Texts: map[string]string{file: header + "options nvidia NVreg_RegistryDwords=\"" + dwords + "\"\n"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_RegistryDwords (/etc/modprobe.d)
 				ok nvidia_driver.option_in_force NVreg_RegistryDwords (/proc/driver/nvidia/params)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -144,6 +153,7 @@ func TestOptions(t *testing.T) {
 				"/etc/modprobe.d/a.conf": "options nvidia NVreg_DeviceFileMode=0666 NVreg_UsePageAttributeTable=-1 NVreg_RestrictProfilingToAdminUsers=0 NVreg_RmNvlinkBandwidth=FULL\n",
 			})),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_DeviceFileMode (/etc/modprobe.d/a.conf:1)
 				ok kernel_module.option nvidia.NVreg_RestrictProfilingToAdminUsers (/etc/modprobe.d/a.conf:1)
 				ok kernel_module.option nvidia.NVreg_RmNvlinkBandwidth (/etc/modprobe.d/a.conf:1)
@@ -160,6 +170,7 @@ func TestOptions(t *testing.T) {
 			Facts: plantest.Node(driver(nil), modprobe(map[string]string{"/etc/modprobe.d/a.conf": "options nvidia NVreg_EnableStreamMemOps=1\noptions nvidia NVreg_EnableMsi=1 NVreg_NvLinkDisable=0 rm_firmware_active=all\n"})),
 			Says:  []string{"the running driver 580.159.04 shows no option NVreg_EnableStreamMemOps: it ignores what it does not know"},
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option nvidia.NVreg_EnableStreamMemOps (/etc/modprobe.d/a.conf:1)
 				drift warn nvidia_driver.unknown_option NVreg_EnableMsi (/etc/modprobe.d/a.conf:2)
 				drift warn nvidia_driver.unknown_option NVreg_EnableStreamMemOps (/proc/driver/nvidia/params)
@@ -168,6 +179,7 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "the driver is not loaded", Blocks: resizable, Facts: plantest.Node(node.NVIDIADriver.Answer("", node.Known(node.NVIDIADriverState{}, node.Source{Path: "/proc/driver/nvidia"}))),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d)
 				skipped nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -178,6 +190,7 @@ func TestOptions(t *testing.T) {
 			Name: "the parameters cannot be read", Blocks: resizable,
 			Facts: plantest.Node(node.NVIDIADriver.Answer("", node.Known(node.NVIDIADriverState{Loaded: true, Version: "580.159.04", Parameters: node.Unknown[map[string]string]("permission denied", node.Source{Path: params})}, node.Source{}))),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d)
 				unknown nvidia_driver.option_in_force NVreg_EnableResizableBar (/proc/driver/nvidia/params)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
@@ -187,6 +200,7 @@ func TestOptions(t *testing.T) {
 		{
 			Name: "an image", Blocks: resizable, Facts: rootDirectory(plantest.Node(driver(nil))),
 			Want: `
+				ok initramfs.modprobe nvidia (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option nvidia.NVreg_EnableResizableBar (/etc/modprobe.d)
 				step write-file:/etc/modprobe.d/zz-busbar.conf
 			`,

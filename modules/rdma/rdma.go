@@ -25,9 +25,9 @@ func (Type) Spec() plan.Spec {
 	return plan.Spec{
 		Name: "rdma", Label: plan.NoLabel,
 		Doc:     "The kernel's RDMA stack: its modules, now and at boot, and which network namespaces see its devices.",
-		Ceiling: plan.DriverReload, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName},
+		Ceiling: plan.Reboot, Sinks: []string{sink.ModulesLoadName, sink.ModprobeName, sink.InitramfsName},
 		Attributes: []plan.Attribute{
-			{Name: "netns_mode", Type: cty.String, Enum: []string{plan.RDMAShared, plan.RDMAExclusive}, Example: `"shared"`, Doc: "Whether every network namespace sees every RDMA device (shared, the kernel's default), or a device is in one of them (exclusive). It cannot be changed while there is more than one network namespace, only at boot. Where the initramfs holds ib_core, it has to be made again."},
+			{Name: "netns_mode", Type: cty.String, Enum: []string{plan.RDMAShared, plan.RDMAExclusive}, Example: `"shared"`, Doc: "Whether every network namespace sees every RDMA device (shared, the kernel's default), or a device is in one of them (exclusive). It cannot be changed while there is more than one network namespace, only at boot. Where the initramfs holds ib_core, busbar makes it anew (update-initramfs), or names the command that does."},
 			{Name: "modules", Type: cty.List(cty.String), Example: `["mlx5_ib", "rdma_cm", "ib_uverbs", "rdma_ucm", "ib_umad"]`, Doc: "Kernel modules that are loaded, now and at boot."},
 			{Name: "take_over", Type: cty.Bool, Default: cty.False, Example: "true", Doc: "Take lines of others that stand against it out of their files, keeping a copy."},
 		},
@@ -108,9 +108,9 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if *c.NetnsMode == plan.RDMAExclusive {
 		option = "0"
 	}
-	a.Contributions = append(a.Contributions, plan.Contribution{
+	a.Contributions = append(a.Contributions, sink.InInitramfs(plan.Contribution{
 		Sink: sink.ModprobeName, Key: sink.OptionKey(plan.RDMACore, plan.RDMANetnsMode), Value: option, Default: *c.NetnsMode == plan.RDMAShared, TakeOver: c.TakeOver, Origin: b.OriginOf("netns_mode", ""),
-	})
+	})...)
 	if facts.Inventory.RootDirectory {
 		return a
 	}

@@ -42,6 +42,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "shared, exclusive is wanted", Blocks: exclusive, Facts: plantest.Node(core("Y")),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option ib_core.netns_mode (/etc/modprobe.d)
 				!drift rdma.netns_mode ib_core (` + parameter + `)
 				step write-file:` + file + `
@@ -54,6 +55,7 @@ func TestRDMA(t *testing.T) {
 			Name: "exclusive already", Blocks: exclusive,
 			Facts: plantest.Node(core("N"), plantest.Files(node.ModprobeFiles, map[string]string{file: header + "options ib_core netns_mode=0\n"})),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option ib_core.netns_mode (` + file + `:2)
 				ok rdma.netns_mode ib_core (` + parameter + `)
 			`,
@@ -61,6 +63,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "the live mode was set, the next boot forgets it", Blocks: exclusive, Facts: plantest.Node(core("N")),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option ib_core.netns_mode (/etc/modprobe.d)
 				ok rdma.netns_mode ib_core (` + parameter + `)
 				step write-file:` + file + `
@@ -95,6 +98,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "ib_core is not loaded", Blocks: `rdma { netns_mode = "shared" }`, Facts: plantest.Node(module("ib_core", false, nil)),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option ib_core.netns_mode (/etc/modprobe.d)
 				skipped rdma.netns_mode ib_core (/lib/modules)
 			`,
@@ -106,6 +110,7 @@ func TestRDMA(t *testing.T) {
 			Name: "shared is the default, and another file says exclusive", Blocks: `rdma { netns_mode = "shared" }`,
 			Facts: plantest.Node(core("Y"), plantest.Files(node.ModprobeFiles, map[string]string{"/etc/modprobe.d/a-site.conf": "options ib_core netns_mode=0\n"})),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option ib_core.netns_mode (/etc/modprobe.d/a-site.conf:1)
 				ok rdma.netns_mode ib_core (` + parameter + `)
 				step write-file:` + file + `
@@ -117,6 +122,7 @@ func TestRDMA(t *testing.T) {
 			Facts: plantest.Node(core("Y"), plantest.Files(node.ModprobeFiles, map[string]string{file: header + "options ib_core netns_mode=1\n"})),
 			Want: `
 				!drift file.stale ` + file + ` (` + file + `)
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option ib_core.netns_mode (` + file + `:2)
 				ok rdma.netns_mode ib_core (` + parameter + `)
 				step remove-file:` + file + `
@@ -125,6 +131,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "a kernel without the mode", Blocks: exclusive, Facts: plantest.Node(module("ib_core", true, nil), plantest.Files(node.ModprobeFiles, map[string]string{file: header + "options ib_core netns_mode=0\n"})),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option ib_core.netns_mode (` + file + `:2)
 				unsupported rdma.netns_mode ib_core (` + parameter + `)
 			`,
@@ -135,6 +142,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "unknown", Blocks: exclusive, Facts: plantest.Node(core("?"), plantest.Files(node.ModprobeFiles, map[string]string{file: header + "options ib_core netns_mode=0\n"})), Says: []string{`"?" is neither Y nor N`},
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option ib_core.netns_mode (` + file + `:2)
 				unknown rdma.netns_mode ib_core (` + parameter + `)
 			`,
@@ -145,6 +153,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "not read", Blocks: exclusive, Facts: plantest.Node(plantest.Files(node.ModprobeFiles, map[string]string{file: header + "options ib_core netns_mode=0\n"})),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				ok kernel_module.option ib_core.netns_mode (` + file + `:2)
 				unknown rdma.netns_mode ib_core ()
 			`,
@@ -155,6 +164,7 @@ func TestRDMA(t *testing.T) {
 		{
 			Name: "a directory tree", Blocks: exclusive, Facts: root.WithInventory(inv),
 			Want: `
+				ok initramfs.modprobe ib_core (/boot/initrd.img-6.8.0-45-generic)
 				!drift kernel_module.option ib_core.netns_mode (/etc/modprobe.d)
 				step write-file:` + file + `
 			`,

@@ -105,6 +105,7 @@ func (m *machine) host() {
 	}
 	answer(m, node.CPUs, "", node.Known(node.CPUState{Packages: 2, Governors: governors}, at("/sys/devices/system/cpu")))
 	m.absent("/var/run/nvidia-topologyd/virtualTopology.xml")
+	answer(m, node.KernelLog, "", node.Known(node.KernelLogState{Records: 4213, Lost: node.Known(0, at("/dev/kmsg"))}, at("/dev/kmsg")))
 	const hugePages = "/sys/kernel/mm/transparent_hugepage/enabled"
 	answer(m, node.File, hugePages, node.Known(node.FileState{Exists: true, Text: "always [madvise] never\n"}, at(hugePages)))
 	answer(m, node.Mount, "/dev/shm", node.Known(node.MountState{Point: "/dev/shm", Type: "tmpfs", Size: node.Known(uint64(64<<30), node.Source{Call: "statfs"})}, at("/proc/self/mountinfo")))
@@ -124,6 +125,9 @@ func (m *machine) link(key string, d driver, mbps int) {
 		Netdev: m.netdevs[i].Name, MAC: node.Known(fmt.Sprintf("02:00:%s:%s:0%s:%02x", address[2:4], address[5:7], address[11:], port-1), at(dir+"/address")), MTU: node.Known(1500, at(dir+"/mtu")),
 		Up: node.Known(up, at(dir+"/flags")), Carrier: node.Known(mbps != 0, at(dir+"/carrier")), OperState: node.Known("up", at(dir+"/operstate")), Speed: node.Known(mbps, at(dir+"/speed")),
 		Driver: node.Known(d.name, ioctl), Firmware: node.Known(d.firmware, ioctl),
+	}
+	if d.firmware == "" { // of virtio
+		s.Firmware = node.Unsupported[string]("the driver shows none", ioctl)
 	}
 	if mbps == 0 {
 		s.OperState = node.Known("down", at(dir+"/operstate"))

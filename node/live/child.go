@@ -66,7 +66,9 @@ func asked(q node.Query) string {
 	case node.RDMAUsers.Name():
 		return "the kernel's list of queue pairs"
 	case node.FabricManager.Name():
-		return "nv-fabricmanager"
+		return path.Base(fabricManager.path)
+	case node.IMEX.Name():
+		return path.Base(imex.path)
 	case node.GPUInfo.Name(), node.NVLinks.Name(), node.GPUFabric.Name():
 		return "NVML about GPU " + q.Key
 	case node.NVML.Name(), node.P2P.Name(), node.ConfidentialComputing.Name():
@@ -136,7 +138,9 @@ func (d drivers) ask(q node.Query) node.Value[json.RawMessage] {
 	case node.RDMAUsers.Name():
 		return encodeValue(d.rdmaUsers(q.Key))
 	case node.FabricManager.Name():
-		return encodeValue(d.fabricManager(q.Key))
+		return encodeValue(fabricManager.ask(d))
+	case node.IMEX.Name():
+		return encodeValue(imex.ask(d))
 	case node.NVML.Name():
 		return encodeValue(d.nvmlLibrary(q.Key))
 	case node.GPUInfo.Name():

@@ -13,75 +13,82 @@ import (
 	"busbar/node"
 )
 
-// Where the fabric manager and IMEX are, and where Debian and Ubuntu keep which packages are installed (dpkg(1)).
-const (
-	fabricManagerProgram = "/usr/bin/nv-fabricmanager"
-	imexProgram          = "/usr/bin/nvidia-imex"
-	dpkgStatus           = "/var/lib/dpkg/status"
+// dpkgStatus is where Debian and Ubuntu keep which packages are installed (dpkg(1)).
+const dpkgStatus = "/var/lib/dpkg/status"
+
+// companion is a program of NVIDIA's that works with the driver of its own version alone.
+type companion struct {
+	kind node.Kind[node.FabricManagerState]
+	// path of the program, words for it, and the name of its package.
+	path, words, pkg string
+}
+
+var (
+	fabricManager = companion{node.FabricManager, "/usr/bin/nv-fabricmanager", "the fabric manager", "nvidia-fabricmanager"}
+	imex          = companion{node.IMEX, "/usr/bin/nvidia-imex", "IMEX", "nvidia-imex"}
 )
 
-// fabricManagerWithout answers where the program is not installed, and where dpkg has installed it: its package has its version.
+// companionVersion is what they print with --version: "Fabric Manager version is : 580.95.05" (Fabric Manager User Guide, "Fabric
+// Manager Startup Options") and "IMEX version is: 570.148.08" (bottlerocket-kernel-kit pull request 204).
+var companionVersion = regexp.MustCompile(`(?m)^\s*(?:Fabric Manager|IMEX) version is\s*:\s*([0-9]+(?:\.[0-9]+)+)\s*$`)
+
+// reader says how it is read.
+func (c companion) reader() kindReader { return readsByChild(c.kind, c.without) }
+
+// without answers where the program is not installed, and where dpkg has installed it: its package has its version.
 // Otherwise only the program itself says it: the database of rpm is one of three formats, of which none is text.
-func fabricManagerWithout(f files, _ string) (node.Value[node.FabricManagerState], bool) {
-	v, decided := f.packaged(fabricManagerProgram, "the fabric manager", "nvidia-fabricmanager")
+func (c companion) without(f files, _ string) (node.Value[node.FabricManagerState], bool) {
+	v, decided := c.packaged(f)
 	if decided || f.root != "" {
 		return v, true
 	}
 	return node.Value[node.FabricManagerState]{}, false
 }
 
-func (s *session) imex(string) node.Value[node.FabricManagerState] {
-	v, _ := s.packaged(imexProgram, "IMEX", "nvidia-imex")
-	return v
-}
-
-// packaged looks for a program of NVIDIA's and its package; decided: the program is not there, or its version is known, or
+// packaged looks for the program and its package; decided: the program is not there, or its version is known, or
 // cannot be read.
-func (f files) packaged(program, words, name string) (v node.Value[node.FabricManagerState], decided bool) {
-	source := node.Source{Path: program}
-	if _, err := f.stat(program); absent(err) {
+func (c companion) packaged(f files) (v node.Value[node.FabricManagerState], decided bool) {
+	source := node.Source{Path: c.path}
+	if _, err := f.stat(c.path); absent(err) {
 		return node.Known(node.FabricManagerState{}, source), true
 	} else if err != nil {
-		return unknown[node.FabricManagerState](err, program), true
+		return unknown[node.FabricManagerState](err, c.path), true
 	}
 	text, err := f.readBytes(dpkgStatus, maxIndex)
 	state := node.FabricManagerState{Installed: true}
-	switch version := debianVersion(text, isPackage(name)); {
+	switch version := debianVersion(text, isPackage(c.pkg)); {
 	case absent(err):
 		state.Version = node.Unknown[string]("dpkg has no database here, and others are not read", node.Source{Path: dpkgStatus})
 	case err != nil:
 		state.Version, decided = unknown[string](err, dpkgStatus), true
 	case version == "":
-		state.Version = node.Unknown[string]("dpkg has installed no package of "+words, node.Source{Path: dpkgStatus})
+		state.Version = node.Unknown[string]("dpkg has installed no package of "+c.words, node.Source{Path: dpkgStatus})
 	default:
 		state.Version, decided = node.Known(version, node.Source{Path: dpkgStatus}), true
 	}
 	return node.Known(state, source), decided
 }
 
-// managerVersion is what the program prints with --version (Fabric Manager User Guide, "Fabric Manager Startup Options"):
-// "Fabric Manager version is : 580.95.05".
-var managerVersion = regexp.MustCompile(`(?m)^\s*Fabric Manager version is\s*:\s*([0-9]+(?:\.[0-9]+)+)\s*$`)
+// companionPatience is how long the program may take to say its version.
+const companionPatience = 3 * time.Second
 
-// managerPatience is how long the program may take to say its version.
-const managerPatience = 3 * time.Second
-
-// fabricManager asks the program, which says its version and ends.
-func (d drivers) fabricManager(string) node.Value[node.FabricManagerState] {
-	source := node.Source{Call: "nv-fabricmanager --version"}
+// ask has the program say its version and end.
+func (c companion) ask(d drivers) node.Value[node.FabricManagerState] {
+	name := path.Base(c.path)
+	source := node.Source{Call: name + " --version"}
 	state := node.FabricManagerState{Installed: true}
-	name, file := d.program([]string{path.Base(fabricManagerProgram)})
+	name, file := d.program([]string{name})
 	if file == "" {
 		state.Version = node.Unknown[string]("the program cannot be run", source)
-		return node.Known(state, node.Source{Path: fabricManagerProgram})
+		return node.Known(state, node.Source{Path: c.path})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), managerPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), companionPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, file, "--version")
 	cmd.Env = []string{"LC_ALL=C", "PATH=" + strings.Join(programDirs(), ":")}
 	cmd.WaitDelay = time.Second
 	output, err := cmd.CombinedOutput()
-	switch m := managerVersion.FindSubmatch(output); {
+	switch m := companionVersion.FindSubmatch(output); {
 	case m != nil:
 		state.Version = node.Known(string(m[1]), source)
 	case err != nil:
@@ -89,7 +96,7 @@ func (d drivers) fabricManager(string) node.Value[node.FabricManagerState] {
 	default:
 		state.Version = node.Unknown[string](fmt.Sprintf("%s says no version: %.80q", name, output), source)
 	}
-	return node.Known(state, node.Source{Path: fabricManagerProgram})
+	return node.Known(state, node.Source{Path: c.path})
 }
 
 // isPackage knows the names of a package of NVIDIA's: with the driver's branch up to 575, without it from 580 on.

@@ -52,30 +52,37 @@ func TestFabricManager(t *testing.T) {
 }
 
 // The program is asked where rpm, or nobody, has installed it.
-func TestFabricManagerProgram(t *testing.T) {
-	for _, c := range []struct{ script, version, why string }{
-		{"printf '\\n\\tFabric Manager version is : 535.161.08\\n\\n'", "535.161.08", ""},
-		{"echo Fabric Manager version is : 580.95.05; exit 1", "580.95.05", ""},
-		{"echo Fabric Manager version is : main", "", `nv-fabricmanager says no version: "Fabric Manager version is : main`},
-		{"exit 3", "", "nv-fabricmanager: exit status 3"},
-		{"exec sleep 60", "", "nv-fabricmanager: signal: killed"},
+func TestCompanionProgram(t *testing.T) {
+	for _, c := range []struct {
+		companion            companion
+		script, version, why string
+	}{
+		{fabricManager, "printf '\\n\\tFabric Manager version is : 535.161.08\\n\\n'", "535.161.08", ""},
+		{fabricManager, "echo Fabric Manager version is : 580.95.05; exit 1", "580.95.05", ""},
+		{fabricManager, "echo Fabric Manager version is : main", "", `nv-fabricmanager says no version: "Fabric Manager version is : main`},
+		{fabricManager, "exit 3", "", "nv-fabricmanager: exit status 3"},
+		{fabricManager, "exec sleep 60", "", "nv-fabricmanager: signal: killed"},
+		{imex, "echo IMEX version is: 570.148.08", "570.148.08", ""},
+		{imex, "echo version 570.148.08", "", `nvidia-imex says no version: "version 570.148.08`},
 	} {
-		dir := tree(t, map[string]string{"nv-fabricmanager": "#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n" + c.script + "\n"})
-		must(t, os.Chmod(filepath.Join(dir, "nv-fabricmanager"), 0o755))
-		s, ok := drivers{programs: []string{dir}}.fabricManager("").Get()
+		name := filepath.Base(c.companion.path)
+		dir := tree(t, map[string]string{name: "#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n" + c.script + "\n"})
+		must(t, os.Chmod(filepath.Join(dir, name), 0o755))
+		s, ok := c.companion.ask(drivers{programs: []string{dir}}).Get()
 		version, known := s.Version.Get()
 		if !ok || !s.Installed || version != c.version || known != (c.why == "") || !strings.Contains(s.Version.Reason(), c.why) {
 			t.Errorf("%s: %+v, %s", c.script, s, s.Version.Reason())
 		}
 	}
-	s, _ := drivers{}.fabricManager("").Get()
+	s, _ := imex.ask(drivers{}).Get()
 	unknownAs(t, s.Version, "cannot be run")
 }
 
-func FuzzManagerVersion(f *testing.F) {
+func FuzzCompanionVersion(f *testing.F) {
 	f.Add([]byte("\n\tFabric Manager version is : 535.161.08\n"))
+	f.Add([]byte("IMEX version is: 570.148.08\n"))
 	f.Fuzz(func(t *testing.T, output []byte) {
-		if m := managerVersion.FindSubmatch(output); m != nil && strings.Trim(string(m[1]), ".0123456789") != "" {
+		if m := companionVersion.FindSubmatch(output); m != nil && strings.Trim(string(m[1]), ".0123456789") != "" {
 			t.Errorf("%q of %q", m[1], output)
 		}
 	})
@@ -85,6 +92,8 @@ func TestIMEX(t *testing.T) {
 	const program, database = "usr/bin/nvidia-imex", "var/lib/dpkg/status"
 	known(t, ask(t, tree(t, map[string]string{program: "", database: dpkgDatabase}), node.IMEX, ""), node.FabricManagerState{Installed: true, Version: value("595.71.05")})
 	known(t, ask(t, tree(t, map[string]string{database: dpkgDatabase}), node.IMEX, ""), node.FabricManagerState{})
+	s, _ := ask(t, tree(t, map[string]string{program: ""}), node.IMEX, "").Get()
+	unknownAs(t, s.Version, "dpkg has no database here")
 }
 
 func FuzzDebianVersion(f *testing.F) {

@@ -56,8 +56,19 @@ func (f files) attributeValue(p string) node.Value[string] {
 	if err != nil {
 		return unknown[string](err, p)
 	}
-	return node.Known(v, node.Source{Path: p})
+	return worded(node.Known(v, node.Source{Path: p}))
 }
+
+// worded is a text of a driver's; one that is empty is none.
+func worded(v node.Value[string]) node.Value[string] {
+	if text, ok := v.Get(); ok && text == "" {
+		return node.Unsupported[string](shownNone, v.Source())
+	}
+	return v
+}
+
+// shownNone is why there is no text where a driver could show one.
+const shownNone = "the driver shows none"
 
 // osRelease reads os-release(5).
 func (f files) osRelease() node.Value[node.OS] {

@@ -19,7 +19,7 @@ import (
 var every = []node.Query{
 	node.Sysctl.Query("kernel.numa_balancing"), node.SysctlFiles.Query(""), node.Module.Query("nvidia_peermem"),
 	node.ModulesLoadFiles.Query(""), node.ModprobeFiles.Query(""), node.ModuleSigning.Query(""), node.CommandLine.Query(""),
-	node.Boot.Query(""), node.IOMMU.Query(""), node.File.Query("/etc/nccl.conf"), node.Path.Query("/dev/nvidiactl"),
+	node.Boot.Query(""), node.Initramfs.Query("nvidia"), node.IOMMU.Query(""), node.File.Query("/etc/nccl.conf"), node.Path.Query("/dev/nvidiactl"),
 	node.Mount.Query("/etc/modprobe.d"), node.NCCLUserFiles.Query(""), node.NCCLLog.Query("/var/log/nccl.%h.%p"), node.Unit.Query("slurmd.service"), node.UnitFiles.Query("slurmd.service"),
 	node.OwnedDropIns.Query(""), node.SystemConfFiles.Query(""), node.LogindConfFiles.Query(""), node.LimitsFiles.Query(""), node.ProcLimits.Query("slurmd.service"), node.RDMAPort.Query("mlx5_0/1"),
 	node.PCIRegisters.Query("0000:00:00.0"), node.PCILink.Query("0000:00:00.0"),

@@ -80,7 +80,7 @@ func (r *Reader) Read(ctx context.Context, inv node.Inventory, queries []node.Qu
 	observedAt := time.Now().UTC()
 	s := newSession(ctx, r, inv, queries)
 	answers := make(chan node.Answer, len(queries))
-	var groups [3][]node.Query // by the way they are read
+	var groups [4][]node.Query // by the way they are read
 	for _, q := range queries {
 		way := r.kinds[q.Kind].way
 		groups[way] = append(groups[way], q)
@@ -137,6 +137,7 @@ type readWay int
 const (
 	byFile    readWay = iota // files, in process
 	byManager                // the service manager over D-Bus
+	byImage                  // the initramfs, in process: unpacking it takes longer than all files
 	byChild                  // a driver, through the child
 )
 
@@ -188,6 +189,7 @@ func kindReaders() map[string]kindReader {
 		node.ModuleSigning.Name():         reads(byFile, node.ModuleSigning, (*session).moduleSigning),
 		node.CommandLine.Name():           reads(byFile, node.CommandLine, (*session).commandLine),
 		node.Boot.Name():                  reads(byFile, node.Boot, (*session).boot),
+		node.Initramfs.Name():             reads(byImage, node.Initramfs, (*session).initramfs),
 		node.IOMMU.Name():                 reads(byFile, node.IOMMU, (*session).iommu),
 		node.File.Name():                  reads(byFile, node.File, (*session).file),
 		node.Path.Name():                  reads(byFile, node.Path, (*session).path),
@@ -215,8 +217,8 @@ func kindReaders() map[string]kindReader {
 		node.RoCE.Name():                  readsByChild(node.RoCE, nicWithout[node.RoCEState]),
 		node.NVConfig.Name():              readsByChild(node.NVConfig, nvConfigWithout),
 		node.NVIDIADriver.Name():          reads(byFile, node.NVIDIADriver, (*session).nvidiaDriver),
-		node.FabricManager.Name():         readsByChild(node.FabricManager, fabricManagerWithout),
-		node.IMEX.Name():                  reads(byFile, node.IMEX, (*session).imex),
+		node.FabricManager.Name():         fabricManager.reader(),
+		node.IMEX.Name():                  imex.reader(),
 		node.NVML.Name():                  readsByChild(node.NVML, nvidiaWithout[node.NVMLState]),
 		node.GPUInfo.Name():               readsByChild(node.GPUInfo, gpuWithout[node.GPUState]),
 		node.NVLinks.Name():               readsByChild(node.NVLinks, gpuWithout[node.NVLinkState]),
@@ -243,7 +245,9 @@ type session struct {
 	// mountTable and immutable are read once.
 	mountTable func() (mountTable, error)
 	immutable  func() string
-	manager    manager
+	// nextImage is unpacked once.
+	nextImage func() nextImage
+	manager   manager
 	// linkFiles, netplanFiles and connections are read once.
 	linkFiles    func() ([]linkconf.LinkFile, error)
 	netplanFiles func() []confdir.File
@@ -258,6 +262,7 @@ func newSession(ctx context.Context, r *Reader, inv node.Inventory, queries []no
 		}
 	}
 	s.kernels = sync.OnceValues(func() ([]kernelModules, error) { return s.installedKernels(s.modules) })
+	s.nextImage = sync.OnceValue(s.readNextImage)
 	s.mountTable, s.immutable = sync.OnceValues(s.readMounts), sync.OnceValue(s.readImmutable)
 	s.linkFiles, s.netplanFiles, s.connections = sync.OnceValues(s.readLinkFiles), sync.OnceValue(s.readNetplanFiles), sync.OnceValues(s.readConnections)
 	return s

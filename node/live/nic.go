@@ -138,8 +138,8 @@ func (d drivers) link(key string) node.Value[node.LinkState] {
 			Netdev: p.netdev, MAC: d.attributeValue(dir + "/address"), MTU: d.numberValue(dir + "/mtu"), Up: d.up(dir + "/flags"), Carrier: d.carrier(dir + "/carrier"),
 			OperState: d.attributeValue(dir + "/operstate"),
 			Speed:     d.speed(dir + "/speed"),
-			Driver:    mapValue(info, func(i ethtool.Driver) string { return i.Name }),
-			Firmware:  mapValue(info, func(i ethtool.Driver) string { return i.Firmware }),
+			Driver:    worded(mapValue(info, func(i ethtool.Driver) string { return i.Name })),
+			Firmware:  worded(mapValue(info, func(i ethtool.Driver) string { return i.Firmware })),
 		}, node.Source{Path: dir})
 	})
 }

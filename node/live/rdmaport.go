@@ -51,7 +51,7 @@ func (f files) numberedName(p string) node.Value[string] {
 // optional reads an attribute that only some drivers have.
 func (f files) optional(p string) node.Value[string] {
 	if _, err := f.stat(p); absent(err) {
-		return node.Unsupported[string]("the driver shows none", node.Source{Path: p})
+		return node.Unsupported[string](shownNone, node.Source{Path: p})
 	}
 	return f.attributeValue(p)
 }

@@ -52,7 +52,7 @@ func TestRDMAPort(t *testing.T) {
 			{Index: 1, GID: "0000:0000:0000:0000:0000:ffff:0a01:0102", Type: node.GIDRoCEv2, Netdev: "dcbt0"},
 			{Index: 10, GID: "0000:0000:0000:0000:0000:ffff:0a01:0102", Type: node.GIDRoCEv2, Netdev: "dcbt0"},
 		}, node.Source{}),
-		Firmware: text(""), BoardID: none, HCAType: none, NodeGUID: text("941c:9aff:fefe:f174"),
+		Firmware: none, BoardID: none, HCAType: none, NodeGUID: text("941c:9aff:fefe:f174"),
 	})
 
 	state, _ := ask(t, tree(t, rdmaPortTree("mlx5_0", nil, map[string]string{"link_layer": "Ethernet\n", "state": "ACTIVE\n", "lid": "none\n", "gids/0": "fe80::1\n"})), node.RDMAPort, "mlx5_0/1").Get()

@@ -54,6 +54,9 @@ func Run(t *testing.T, types []plan.Type, cases []Case) {
 			var sentences strings.Builder
 			for _, f := range first.Findings {
 				sentences.WriteString(f.Summary + "\n" + f.Fix + "\n")
+				if !advised(f) {
+					t.Errorf("%s %s says nothing of what to do: %s", f.ID, f.Target, f.Summary)
+				}
 			}
 			for _, want := range tt.Says {
 				if !strings.Contains(sentences.String(), want) {
@@ -62,6 +65,12 @@ func Run(t *testing.T, types []plan.Type, cases []Case) {
 			}
 		})
 	}
+}
+
+// advised reports a finding that a step puts right, that says what to do, or about which there is nothing to be done.
+func advised(f plan.Finding) bool {
+	wrong := f.Status == plan.Drift || f.Status == plan.Conflict || f.Status == plan.Ineffective
+	return !wrong || f.Severity == plan.Info || f.Fixable || f.Fix != ""
 }
 
 // notOK are the lines of a summary that do not begin with ok.

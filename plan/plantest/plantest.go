@@ -125,6 +125,27 @@ func Node(answers ...node.Answer) node.Facts {
 	return f.With(answers...)
 }
 
+// Image is the model node's initramfs.
+const Image = "/boot/initrd.img-" + Kernel
+
+// Initramfs is an initramfs of the model node that holds a module, with its own modprobe.d: path to text.
+func Initramfs(module string, files map[string]string) node.Answer {
+	return node.Initramfs.Answer(module, node.Known(node.InitramfsState{
+		Kernel: Kernel, Image: Image, Generator: node.GeneratorInitramfsTools,
+		Module: "/usr/lib/modules/" + Kernel + "/updates/dkms/" + module + ".ko", Files: sorted(files),
+	}, node.Source{Path: Image}))
+}
+
+// withInitramfs answers for modules of which facts do not say whether the initramfs holds them: it does not.
+func withInitramfs(facts node.Facts, queries []node.Query) node.Facts {
+	for _, q := range queries {
+		if q.Kind == node.Initramfs.Name() && node.Initramfs.Get(facts, q.Key).IsZero() {
+			facts = facts.With(node.Initramfs.Answer(q.Key, node.Known(node.InitramfsState{Kernel: Kernel, Image: Image, Generator: node.GeneratorInitramfsTools}, node.Source{Path: Image})))
+		}
+	}
+	return facts
+}
+
 // CommandLine is the running kernel's command line that ends in args.
 func CommandLine(args string) node.Answer {
 	return node.CommandLine.Answer("", node.Known(strings.TrimSpace("BOOT_IMAGE=/vmlinuz-"+Kernel+" root=UUID=01 ro "+args), node.Source{Path: "/proc/cmdline"}))
@@ -140,16 +161,12 @@ func Planner(types []plan.Type) *plan.Planner { return plan.NewPlanner(types, si
 func Settle(t testing.TB, types []plan.Type, blocks []plan.Block, facts node.Facts) (first, second plan.Plan, after node.Facts) {
 	t.Helper()
 	p := Planner(types)
+	facts = withInitramfs(facts, p.Queries(blocks, facts.Inventory))
 	first = p.Plan(blocks, facts)
 	now := facts
 	for _, s := range first.Steps {
-		before := now
-		_, await := s.Action.(plan.Await)
-		if await {
-			before = facts // an earlier step brings about what is awaited
-		}
-		_, links := s.Action.(plan.AwaitLinks) // an earlier step takes them away, too
-		if done, found, err := s.Action.Done(before); !links && (done || err != nil) {
+		_, awaits := s.Action.(plan.Awaiting) // what an earlier step takes away, which no model of it does
+		if done, found, err := s.Action.Done(now); !awaits && (done || err != nil) {
 			t.Errorf("%s is done before it is made: %v, %s, %v", s.ID, done, found, err)
 		}
 		now = s.Action.Project(now)

@@ -582,6 +582,7 @@ func (b *bootAssessor) lints() {
 		b.Findings = append(b.Findings, plan.Finding{
 			ID: "boot_args." + strings.ReplaceAll(string(l.Kind), "-", "_"), Address: BootArgsName, Target: l.File,
 			Status: plan.Drift, Severity: severity, Summary: l.Text, Source: node.Source{Path: l.File, Line: l.Line},
+			Fix: "correct the line, or take it out, and have the boot loader's configuration made anew",
 		})
 	}
 	b.ignored()
@@ -593,6 +594,7 @@ func (b *bootAssessor) lints() {
 				ID: "boot_args.doubled_token", Address: BootArgsName, Target: a.Text, Status: plan.Drift, Severity: plan.Warning,
 				Source:  node.CommandLine.Get(b.facts, "").Source(),
 				Summary: a.Text + " stands on the running kernel's command line more than once: two mechanisms add it",
+				Fix:     "take it out of one of the two: of the boot loader's defaults, tuned or a kernelopts of its own",
 			})
 		}
 		seen[a.Text] = true

@@ -86,6 +86,18 @@ func (Modprobe) Explanations() []plan.Explanation {
 }
 
 // Explanations are about its findings.
+func (Initramfs) Explanations() []plan.Explanation {
+	return []plan.Explanation{{
+		ID: "initramfs.modprobe", Title: "the initramfs holds a module and an older modprobe.d",
+		Why:     "An initramfs has modprobe.d as it was when it was made. A module in it is loaded with that, before the root's files are there, and no reboot brings what they say: a hook that reboots until all is in force does so for ever.",
+		Read:    "The image of the entry that GRUB boots next (else of the running kernel), unpacked: the modules in it and its own modprobe.d; the next boot's command line, which counts in both.",
+		Fix:     "busbar apply runs update-initramfs -u -k KERNEL, reads the image again, and puts the old one back unless the new one is whole and has every module that was in it. With dracut, mkinitcpio or booster run the command that the finding names.",
+		Risk:    "A node whose initramfs lacks the driver of its disk does not boot; this is what is looked at before the old one goes. It takes effect with the next boot.",
+		Sources: []string{"update-initramfs(8)", "dracut(8)", "Linux init/initramfs.c", "modprobe.d(5)"},
+	}}
+}
+
+// Explanations are about its findings.
 func (ModulesLoad) Explanations() []plan.Explanation {
 	return []plan.Explanation{{
 		ID: "kernel_module.repeated_line", Title: "a module stands in several files of modules-load.d",

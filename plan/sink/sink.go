@@ -17,7 +17,7 @@ import (
 
 // All returns every sink, in a fixed order.
 func All() []plan.Sink {
-	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}, CUFile{}, Protected{}}
+	return []plan.Sink{BootArgs{}, ModulesLoad{}, Modprobe{}, Initramfs{}, Sysctl{}, Limits{}, DropIns{}, NCCL{}, CUFile{}, Protected{}}
 }
 
 // stateDir holds what apply leaves for later runs.
@@ -116,6 +116,8 @@ func (p place) refusal(action plan.Action, facts node.Facts) (why, fix string) {
 		file = action.Path
 	case plan.UpdateGRUB:
 		file = nextboot.GeneratedPath
+	case plan.UpdateInitramfs:
+		file = action.Image
 	}
 	for _, dir := range p.dirs {
 		if !strings.HasPrefix(file, dir+"/") {

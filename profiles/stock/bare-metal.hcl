@@ -40,8 +40,18 @@ check "memlock" "job_starters" {
   drop = true
 }
 
+# What the kernel has said since boot: Xids, errors of PCI Express, faults of the IOMMU, NICs that fail. Warnings: they
+# stay in the log until the next boot, whatever was done about them (ignore_xids, waive).
+check "kernel_log" "all" {
+  severity = "warn"
+}
+
 # Without a client the driver unloads its state: slow first jobs, settings lost (NVIDIA's driver
-# persistence documentation).
+# persistence documentation). Which of them are kept says check.gpus.all.
+check "gpus" "all" {
+  persistence = true # a warning, as the service
+}
+
 service "nvidia-persistenced" {
   enabled  = true
   active   = true

@@ -35,6 +35,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.ModuleSigning.Name():    unknownOf(node.ModuleSigning),
 	node.CommandLine.Name():      unknownOf(node.CommandLine),
 	node.Boot.Name():             unknownOf(node.Boot),
+	node.Initramfs.Name():        unknownOf(node.Initramfs),
 	node.IOMMU.Name():            unknownOf(node.IOMMU),
 	node.File.Name():             unknownOf(node.File),
 	node.Path.Name():             unknownOf(node.Path),
@@ -69,6 +70,7 @@ var forgetting = map[string]func(f node.Facts, key string) node.Facts{
 	node.GPUUsers.Name():              unknownOf(node.GPUUsers),
 	node.RDMAUsers.Name():             unknownOf(node.RDMAUsers),
 	node.SlurmJobs.Name():             unknownOf(node.SlurmJobs),
+	node.KernelLog.Name():             unknownOf(node.KernelLog),
 }
 
 // forget makes the answer to q unknown.

@@ -32,11 +32,16 @@ variable "rail_rate" {
   default = 400
 }
 
+locals {
+  rails = [for n in node.nics : n if contains(["15b3:1021", "15b3:1023"], n.pci_id)]
+}
+
 # Three GPUs still run, and a rack of 72 has 71.
 check "gpus" "all" {
   count   = 4
   uniform = true
   mig     = false
+  ecc     = true # as they come (nvidia-smi -q of GB200 and GB300)
 }
 
 # GPUs of this generation and later have the open kernel modules alone (NVIDIA's driver README).
@@ -53,7 +58,12 @@ check "p2p" "all" {
 # Eighteen links to the rack's NVSwitches. A GPU of such a model may stand alone and have none, so that
 # this has to be said.
 check "nvlink" "all" {
-  links = var.rack ? 18 : null
+  when = !var.rack
+}
+
+check "nvlink" "rack" {
+  links = 18
+  when  = var.rack
 }
 
 # One that is not enabled is gone after the next boot.
@@ -66,8 +76,14 @@ service "nvidia-imex" {
 # NVML says "completed" of GPUs that have no part in the rack too: clique 0 of no cluster. Without IMEX
 # those of other trays are out of reach, and NCCL takes the network without a word.
 check "fabric" "all" {
-  cluster = var.rack
-  imex    = var.rack ? var.imex : null
+  cluster = false
+  when    = !var.rack
+}
+
+check "fabric" "rack" {
+  cluster = true
+  imex    = var.imex
+  when    = var.rack
 }
 
 # Makes the NICs' RDMA devices. rdma-core's udev rules load it at boot.
@@ -87,10 +103,23 @@ check "device_nodes" "rdma" {
   paths = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]
 }
 
+# GPUs and rails have sixteen lanes (nvidia-smi -q of GB200 and GB300; a ConnectX-7 of 400 Gbit/s needs them). Other
+# NICs need only run as fast as they can.
+check "pcie_link" "gpus_and_nics" {
+  devices  = concat(node.gpus[*].address, local.rails[*].address)
+  width    = 16
+  severity = "error"
+}
+
+check "pcie_link" "other_nics" {
+  devices  = [for n in node.nics : n.address if !contains(local.rails[*].address, n.address)]
+  severity = "warn"
+}
+
 # A rail for each GPU, ConnectX-7 or ConnectX-8; BlueField-3 is for storage and everything else. A port
 # that is down, or slower than the others, slows all of them.
 check "rdma_port" "rails" {
-  nics  = [for n in node.nics : n if contains(["15b3:1021", "15b3:1023"], n.pci_id)]
+  nics  = local.rails
   count = var.rails
   rate  = var.rail_rate
 }

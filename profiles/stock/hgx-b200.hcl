@@ -1,9 +1,10 @@
 # Eight B200 on an HGX board, whose NVSwitches show no PCI function: the node reaches them over
-# InfiniBand, through four ports of a ConnectX-7 on the board. It has no match: the profiles that
-# extend it tell the rails apart.
+# InfiniBand, through four ports of a ConnectX-7 on the board, which is near no GPU. The profiles that extend it
+# judge rails too.
 profile {
-  description = "HGX B200, eight GPUs and rails of any kind"
+  description = "HGX B200, eight GPUs, no rails"
   extends     = ["hgx"]
+  match       = contains(node.pci_ids, "10de:2901") && node.nvswitch && !node.virtual
 }
 
 # GPUs of this generation and later have the open kernel modules alone (NVIDIA's driver README).

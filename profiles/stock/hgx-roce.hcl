@@ -2,7 +2,7 @@
 # GPUs, and which NICs are rails.
 profile {
   description = "HGX, eight GPUs of any kind, RoCE rails"
-  extends     = ["hgx"]
+  extends     = ["hgx-rails"]
 }
 
 # The fabric's lossless class, as its switches have it: priority and DSCP of RoCE, and those of
@@ -26,18 +26,6 @@ variable "lossless" {
 locals {
   rail_ids = ["15b3:1021", "15b3:a2dc"]
   rails    = [for n in node.rails : n if contains(local.rail_ids, n.pci_id)]
-}
-
-# Which NICs are rails is judged apart from how they are: when one is lost, the others are set and
-# judged all the same.
-selector "rails" {
-  nics   = local.rails
-  expect = var.rails
-}
-
-# One that is not near its GPU, of another model or in a worse slot, or that NCCL_IB_HCA leaves out.
-check "rails" "all" {
-  nics = local.rails
 }
 
 # A fabric that drops one packet of RoCE has everything behind it sent again. Rails whose GPU is

@@ -1,22 +1,11 @@
-# Eight GPUs on an HGX board with NVSwitches, each with a rail beside it. It has no match: GPUs and
-# rails tell the profiles that extend it apart.
+# Eight GPUs (H100, H800, H20, H200) on an HGX board with NVSwitches: a node whose jobs stay on it. Where a NIC that
+# makes a rail is beside a GPU, one of the profiles that extend it fits, which judge rails too.
 profile {
-  description = "HGX, eight GPUs and rails of any kind"
+  description = "HGX, eight GPUs, no rails"
   extends     = ["bare-metal"]
-}
-
-# How many rails the board has. A node with more or fewer says so in node.hcl:
-# variables = { rails = 4 }.
-variable "rails" {
-  type    = number
-  default = 8
-}
-
-# Gbit/s of each rail, as DGX H100 and most boards have them: eight that are equally slow pass a look
-# at each other. Rails of 200 say so in node.hcl: variables = { rail_rate = 200 }.
-variable "rail_rate" {
-  type    = number
-  default = 400
+  match = node.nvswitch && !node.virtual && anytrue([
+    for id in ["10de:2324", "10de:2329", "10de:232c", "10de:2330", "10de:2335"] : contains(node.pci_ids, id)
+  ])
 }
 
 # GT/s of the slots of GPUs and rails: 32 is PCIe 5.
@@ -25,17 +14,18 @@ variable "pcie_speed" {
   default = 32
 }
 
-# The profiles that extend it leave out NICs for storage, which sit beside GPUs too.
+# NICs beside GPUs that their traffic goes through. Others sit there too, for storage.
 locals {
-  rails = node.rails
+  rails = []
 }
 
 # Seven GPUs still run: jobs that ask for eight wait, others lose a rail. One that differs, or is
-# divided, has no part in what the others do.
+# divided, has no part in what the others do. All models of such boards come with ECC on (nvidia-smi -q of A100, H100, B200).
 check "gpus" "all" {
   count   = 8
   uniform = true
   mig     = false
+  ecc     = true
 }
 
 # All GPUs of such a board reach each other over NVLink.
@@ -72,27 +62,6 @@ service "nvidia-fabricmanager" {
   active  = true
   when    = node.nvswitch
 }
-
-# Makes the NICs' RDMA devices. rdma-core's udev rules load it at boot.
-kernel_module "mlx5_ib" {
-  state = "loaded"
-  boot  = "unmanaged"
-}
-
-# NICs read and write GPU memory (GPUDirect RDMA). Without it NCCL copies through host memory and says so
-# only in its debug log. The open driver with dma-buf needs nothing else; with the other one
-# nvidia_peermem is often lost, by a driver upgrade or a restart of the RDMA stack, and seldom missing.
-gpudirect {
-  path = "any"
-}
-
-# What verbs programs open. Without rdma_cm NCCL falls back to TCP without a word.
-check "device_nodes" "rdma" {
-  paths = ["/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"]
-}
-
-# A rail for each GPU below its PCIe switch: from farther away NCCL copies through host memory.
-check "rails" "all" {}
 
 # Whether GPUs move bytes rightly, and as fast as their NVLinks let expect (busbar verify --probe).
 proof "p2p_bandwidth" "all" {

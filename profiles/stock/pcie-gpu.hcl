@@ -17,6 +17,12 @@ iommu {
   when = node.arch == "x86_64" && (length(node.gpus) > 1 || length(node.rails) > 0)
 }
 
+# The memory of such cards has error correction, which some owners turn off: it takes a part of GDDR.
+check "gpus" "ecc" {
+  severity = "warn"
+  ecc      = true
+}
+
 # Without RDMA nobody locks memory but CUDA, whose driver does not count it.
 limits "rdma" {
   when = anytrue([for id in node.pci_ids : startswith(id, "15b3:")])

@@ -91,6 +91,8 @@ func TestOtherNodes(t *testing.T) {
 	a100, a100Switch, l40s := like("20b2"), function("0000:c4:00.0", "10de", "1af1", "068000"), function("0000:02:00.0", "10de", "26b9", "030200")
 	connectx6 := nic
 	connectx6.Device = "101b"
+	connectx8 := nic
+	connectx8.Device = "1023"
 	storage := function("0000:29:00.0", "15b3", "1021", "020000")
 	files := node.Netdev{Name: "enp41s0np0", Type: node.ARPHardwareEthernet, PCI: storage.Address, Port: 1}
 	ethernet := node.Netdev{Name: "enp26s0np0", Type: node.ARPHardwareEthernet, PCI: nic.Address, Port: 1}
@@ -122,7 +124,16 @@ func TestOtherNodes(t *testing.T) {
 		{"H200 on InfiniBand", known("none", []node.Netdev{infiniband}, like("2335"), nic, nvswitch), "hgx-h200-ib"},
 		{"B200 on RoCE", bridged(known("none", []node.Netdev{ethernet}, like("2901"), nic, bridge)), "hgx-b200-roce"},
 		{"B200 on InfiniBand", bridged(known("none", []node.Netdev{infiniband}, like("2901"), nic, bridge)), "hgx-b200-ib"},
-		{"B200 without a NIC of its own", bridged(known("none", []node.Netdev{front}, spare, like("2901"), bridge)), "baseline"},
+		{"B200 without a NIC of its own", bridged(known("none", []node.Netdev{front}, spare, like("2901"), bridge)), "hgx-b200"},
+		{"B300 on RoCE", bridged(known("none", []node.Netdev{ethernet}, like("3182"), connectx8, bridge)), "hgx-b300-roce"},
+		{"B300 on InfiniBand", bridged(known("none", []node.Netdev{infiniband}, like("3182"), connectx8, bridge)), "hgx-b300-ib"},
+		{"B300 without rails", bridged(known("none", []node.Netdev{front}, spare, like("3182"), bridge)), "hgx-b300"},
+		{"H20 on RoCE", known("none", []node.Netdev{ethernet}, like("2329"), nic, nvswitch), "hgx-h20-roce"},
+		{"H20-3e on InfiniBand", known("none", []node.Netdev{infiniband}, like("232c"), nic, nvswitch), "hgx-h20-ib"},
+		{"H800 on InfiniBand", known("none", []node.Netdev{infiniband}, like("2324"), nic, nvswitch), "hgx-h100-ib"},
+		{"A800 on RoCE", known("none", []node.Netdev{ethernet}, like("20f3"), connectx6, a100Switch), "hgx-a100-roce"},
+		{"A100 without rails", known("none", []node.Netdev{front}, spare, a100, a100Switch), "hgx-a100"},
+		{"H100 with NICs far from GPUs alone", known("none", []node.Netdev{files}, storage, gpu, nvswitch), "hgx"},
 		{"B200 in a virtual machine", known("kvm", []node.Netdev{ethernet}, like("2901"), nic), "vm-guest"},
 		{"GB200 tray", known("none", []node.Netdev{ethernet}, like("2941"), nic), "gb200-nvl"},
 		{"GB200 tray in a virtual machine", known("amazon", nil, like("2941"), nic), "vm-guest"},
@@ -134,7 +145,7 @@ func TestOtherNodes(t *testing.T) {
 		{"GPUs on cards, NIC without driver", known("none", nil, l40s, nic), "pcie-gpu"},
 		{"GPUs on cards in a virtual machine", known("kvm", nil, l40s), "vm-guest"},
 		{"four GPUs without NVSwitch", known("none", []node.Netdev{ethernet}, gpu, nic), "baseline"},
-		{"no ConnectX-7", known("none", []node.Netdev{front}, spare, gpu, nvswitch), "baseline"},
+		{"no ConnectX-7", known("none", []node.Netdev{front}, spare, gpu, nvswitch), "hgx"},
 		{"whole board in a virtual machine", known("kvm", []node.Netdev{ethernet}, gpu, nic, nvswitch), "vm-guest"},
 		{"virtual machine without GPU", known("kvm", nil, spare), "baseline"},
 		{"no GPU, NIC without driver", known("none", nil, nic), "baseline"},
