@@ -20,7 +20,7 @@ func TestModuleFiles(t *testing.T) {
 		return node.CommandLine.Answer("", node.Known(text, node.Source{Path: "/proc/cmdline"}))
 	}
 	c := func(name, want string, says []string, answers ...node.Answer) plantest.Case {
-		unknown := []node.Answer{node.CommandLine.Answer("", node.Value[string]{}), node.ModulesLoadFiles.Answer("", node.Value[[]confdir.File]{}), node.ModprobeFiles.Answer("", node.Value[[]confdir.File]{})}
+		unknown := []node.Answer{node.CommandLine.Answer("", node.Value[string]{}), node.ModulesLoadFiles.Answer("", node.Value[[]confdir.File]{}), node.ModprobeFiles.Answer("", node.Value[[]confdir.File]{}), plantest.Initramfs("nouveau", nil)}
 		return plantest.Case{Name: name, Blocks: `check "module_files" "all" {}`, Facts: plantest.Node(append(unknown, answers...)...), Want: want, Says: says}
 	}
 	const fine = "ok module_files.boot modules (/etc/modprobe.d/b.conf)\n"
@@ -38,10 +38,10 @@ func TestModuleFiles(t *testing.T) {
 			modprobe("options nvidia NVreg_UsePageAttributeTable=1 NVreg_DynamicPowerManagement=0\n")),
 		c("the same name of another module", fine, nil, modprobe("options other NVreg_UsePageAttributeTable=1\n")),
 
-		c("nouveau in a file alone", "drift warn module_files.initramfs nouveau (/etc/modprobe.d/b.conf:1)", []string{"make the initramfs anew (dracut -f, update-initramfs -u)"}, modprobe(nouveau), line("root=/dev/sda quiet")),
+		c("nouveau in a file alone", "drift warn module_files.initramfs nouveau ("+plantest.Image+")", []string{"make the initramfs anew"}, modprobe(nouveau), line("root=/dev/sda quiet")),
 		c("nouveau, and the command line is unknown", fine, nil, modprobe(nouveau)),
 		c("nouveau on the command line of dracut", fine, nil, modprobe(nouveau), line("root=/dev/sda rd.driver.blacklist=nouveau")),
 		c("nouveau on the command line among others", fine, nil, modprobe(nouveau), line("root=/dev/sda modprobe.blacklist=floppy,nouveau")),
-		c("another module on the command line", "drift warn module_files.initramfs nouveau (/etc/modprobe.d/b.conf:1)", nil, modprobe(nouveau), line("root=/dev/sda module_blacklist=nouveau2")),
+		c("another module on the command line", "drift warn module_files.initramfs nouveau ("+plantest.Image+")", nil, modprobe(nouveau), line("root=/dev/sda module_blacklist=nouveau2")),
 	})
 }
