@@ -177,7 +177,8 @@ func (c kernelLog) judge(e kernlog.Event, log node.KernelLogState, facts node.Fa
 		f.Target, f.Severity, f.Summary = "nvidia_peermem", plan.Warning, "nvidia_peermem reports an error"
 		f.Fix = "dma-buf does without it, where the driver's open kernel modules run"
 		if e.Name != "" {
-			f.Severity, f.Summary, f.Fix = plan.Info, "nvidia_peermem met memory that was given back already, which is harmless", ""
+			f.Summary = "nvidia_peermem was called for memory that it had given back already, and caught it"
+			f.Why = "it is a race as registered memory is given back, and such a check does not catch it always"
 		}
 	case kernlog.AER:
 		return judgeAER(e, inv)

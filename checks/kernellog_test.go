@@ -58,7 +58,7 @@ func TestKernelLog(t *testing.T) {
 		one("nouveau was first", "NVRM: The NVIDIA probe routine was not called for 2 device(s).", "drift kernel_log.gpu_taken driver"),
 		one("versions", "NVRM: API mismatch: the client has the version 470.129.06, but\nNVRM: this kernel module has the version 470.103.01.  Please", "drift warn kernel_log.version_mismatch driver", "is of 470.129.06, the kernel module of 470.103.01"),
 		one("dma-buf", "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf", "drift warn kernel_log.dma_buf_refused dma-buf"),
-		one("peermem races", "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping", "drift info kernel_log.peer_memory nvidia_peermem"),
+		one("peermem races", "nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping", "drift warn kernel_log.peer_memory nvidia_peermem", "had given back already, and caught it"),
 		one("peermem fails", "nvidia-peermem nv_mem_client_init:436 ERROR x", "drift warn kernel_log.peer_memory nvidia_peermem"),
 		one("AER, fatal", "nvidia "+gpu+": PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer, (Requester ID)", "drift kernel_log.aer "+gpu),
 		one("AER, now and then", "nvidia "+gpu+": PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)", "drift info kernel_log.aer "+gpu),

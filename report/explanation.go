@@ -14,6 +14,8 @@ type ExplanationDocument struct {
 	Command       string `json:"command"`
 	// Explanations are sorted by id.
 	Explanations []plan.Explanation `json:"explanations"`
+	// Recording is the one whose node was looked at, as --node named it; empty for this machine, and where none was.
+	Recording string `json:"recording,omitempty"`
 	// Findings are those on the node that was looked at; null without one.
 	Findings []ExplainedFinding `json:"findings"`
 	ExitCode int                `json:"exit_code"`
@@ -36,6 +38,10 @@ func WriteExplanations(w io.Writer, d ExplanationDocument, style Style) error {
 		for _, part := range explain.Parts(e) {
 			p.detail(0, part.Label, printable(part.Text))
 		}
+	}
+	if d.Recording == "" {
+		p.blank()
+		p.paragraph(nil, "", "--node FILE shows such findings on the node of a recording (busbar capture), each with the facts that it rests on")
 	}
 	fine := func(f ExplainedFinding) bool { return f.Status == plan.OK || f.Status == plan.Skipped }
 	shown := slices.DeleteFunc(slices.Clone(d.Findings), func(f ExplainedFinding) bool { return fine(f) && !style.Verbose })

@@ -36,12 +36,12 @@ func newExplain(c *console) *cobra.Command {
 is read, how it is put right, what that risks, and who says so. With --node it shows the
 findings of that kind on the node of the recording, too, and the facts that each rests on.
 
-An ADDRESS of plan, check.gpus.all, is explained by what is found there on this machine,
-or on that of --node.
+An ADDRESS of plan, check.gpus.all, is explained by what is found there on this machine;
+with --node on that of a recording: the findings, and the facts that each rests on.
 
 "busbar explain ` + layersTopic + `" says which layer a job needs and where to look first.
 Without an argument the kinds of findings are listed.`,
-		Example: "  busbar explain pcie_acs.redirect\n  busbar explain check.nvlink.all --node example:hgx-h100-drifted\n  busbar explain " + layersTopic,
+		Example: "  busbar explain pcie_acs.redirect\n  busbar explain check.nvlink.all --node node.json\n  busbar explain check.nvlink.all --node example:hgx-h100-drifted\n  busbar explain " + layersTopic,
 		Args:    takes(0, 1, "ID or ADDRESS"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -102,7 +102,8 @@ func (c *console) explainFindings(ctx context.Context, t *target, profile, name 
 	var reader node.Reader
 	var err error
 	if len(t.nodes) > 0 {
-		reader, err = c.recording(t.nodes[0])
+		d.Recording = t.nodes[0]
+		reader, err = c.recording(d.Recording)
 	} else {
 		reader, err = t.reader(c)
 	}
@@ -169,7 +170,7 @@ func unknownName(name string, texts explain.Catalog, addresses []string) error {
 			nearest, least = candidate, distance
 		}
 	}
-	hint := "busbar explain lists the ids, busbar plan shows the addresses"
+	hint := "busbar explain lists the ids, busbar plan shows the addresses; those of another node --node FILE looks for in its recording"
 	if nearest != "" {
 		hint = fmt.Sprintf("did you mean %s?", nearest)
 	}

@@ -119,15 +119,16 @@ func TestExplain(t *testing.T) {
 		not  string
 	}{
 		"list":                    {nil, plan.ExitOK, []string{"pcie_acs.redirect ", "ACS redirects traffic", "nccl.setting"}, "why"},
-		"id":                      {[]string{"pcie_acs.redirect"}, plan.ExitOK, []string{"pcie_acs.redirect  ACS redirects traffic", "  why ", "  risk ", "NVIDIA/nccl issues 304"}, "fact    "},
+		"id":                      {[]string{"pcie_acs.redirect"}, plan.ExitOK, []string{"pcie_acs.redirect  ACS redirects traffic", "  why ", "  risk ", "NVIDIA/nccl issues 304", "--node FILE shows such findings"}, "fact    "},
 		"id of any type":          {[]string{"roce.withheld"}, plan.ExitOK, []string{"*.withheld", "left out"}, "fact    "},
 		"id on a node":            {[]string{"pcie_acs.redirect", "--node", drifted}, plan.ExitOK, []string{"drift  pcie_acs.gpu_paths: 0000:39:01.0 redirects", `fact    pci_registers:0000:39:01.0 {"value"`, "findings ok"}, "0000:15:01.0"},
 		"address":                 {[]string{"check.nvlink.all", "--node", drifted}, plan.ExitOK, []string{"nvlink.links  a GPU has fewer", "fact    nvlink:0000:4c:00.0"}, "nvlink:0000:19:00.0"},
+		"address, and hints":      {[]string{"check.nvlink.all", "--node", drifted, "--verbose"}, plan.ExitOK, []string{"fact    nvlink:0000:19:00.0"}, "--node FILE"},
 		"address without trouble": {[]string{"check.driver.all", "--node", "example:hgx-h100", "--verbose"}, plan.ExitOK, []string{"driver.loaded", "ok  check.driver.all", "nvidia_driver"}, "drift"},
 		"another profile":         {[]string{"check.gpus.all", "--node", drifted, "--profile", "baseline"}, plan.ExitOK, []string{"gpus."}, ""},
 		"layers":                  {[]string{"layers"}, plan.ExitOK, []string{"Which layer a job needs", "busbar probe p2p"}, ""},
 		"mistyped":                {[]string{"nvlnk.links", "--node", drifted}, plan.ExitUsage, []string{"did you mean nvlink.links?"}, ""},
-		"nothing like it":         {[]string{"quux", "--node", drifted}, plan.ExitUsage, []string{"busbar explain lists the ids"}, ""},
+		"nothing like it":         {[]string{"quux", "--node", drifted}, plan.ExitUsage, []string{"busbar explain lists the ids", "--node FILE looks for in its recording"}, ""},
 		"no such file":            {[]string{"gpus.count", "--node", "gone.json"}, plan.ExitError, []string{"gone.json"}, ""},
 		"two nodes":               {[]string{"gpus.count", "--node", drifted, "--node", drifted}, plan.ExitUsage, []string{"one node"}, ""},
 	} {
