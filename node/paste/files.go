@@ -211,7 +211,7 @@ var procLimitsKind = kind{
 
 // What a shell says of its limits: bash's table of ulimit -a, and ulimit -l alone.
 var (
-	ulimitRow    = expression(`^[a-z][a-z -]{3,40}? +\((?:[a-z0-9 -]+, )?-[A-Za-z]\) +(?:unlimited|\d{1,19})$`)
+	ulimitRow    = expression(`^[a-zA-Z][a-zA-Z -]{3,40}? +\((?:[a-z0-9 -]+, )?-[A-Za-z]\) +(?:unlimited|\d{1,19})$`)
 	ulimitLocked = expression(`^max locked memory +\(kbytes, -l\) +(unlimited|\d{1,15})$`)
 	ulimitValue  = expression(`^(unlimited|\d{1,15})$`)
 )
