@@ -191,8 +191,8 @@ func (e *evaluation) run() Evaluation {
 			continue
 		}
 		e.locals[b.name] = cty.DynamicVal
-		if !b.local.invalid {
-			e.locals[b.name], _ = evaluate(e.report, "local."+b.name, b.local.expr, ctx)
+		if !e.report.invalid[b.local] {
+			e.locals[b.name], _ = evaluate(e.report, "local."+b.name, b.local.metered, ctx)
 		}
 	}
 	slices.SortFunc(e.out.Selections, func(a, b Selection) int { return cmp.Compare(a.Name, b.Name) })
@@ -267,10 +267,10 @@ func (e *evaluation) dependencies(b *block, all instanceTable) []string {
 // checkMatch finds a match that is not a bool.
 func (e *evaluation) checkMatch() {
 	m := e.profile.match
-	if m == nil || m.invalid {
+	if m == nil || e.report.invalid[m] {
 		return
 	}
-	v, ok := evaluate(e.report, "profile", m.expr, newContext(e.budget, map[string]cty.Value{"node": e.node}))
+	v, ok := evaluate(e.report, "profile", m.metered, newContext(e.budget, map[string]cty.Value{"node": e.node}))
 	if !ok {
 		return
 	}
@@ -299,10 +299,10 @@ func (e *evaluation) instances(b *block, ctx *hcl.EvalContext) []instance {
 	undecided := func(u unknown, element cty.Type) []instance {
 		return []instance{{b.address, withEach(ctx, unknownValue(cty.String, u), unknownValue(element, u)), &u}}
 	}
-	if a.invalid {
+	if e.report.invalid[a] {
 		return undecided(noNode, cty.DynamicPseudoType)
 	}
-	v, ok := evaluate(e.report, b.address, a.expr, ctx)
+	v, ok := evaluate(e.report, b.address, a.metered, ctx)
 	if !ok {
 		return undecided(noNode, cty.DynamicPseudoType)
 	}

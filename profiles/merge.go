@@ -124,8 +124,7 @@ func (m *merger) block(child *block) {
 			}
 			continue
 		}
-		attribute, isAttribute := b.attribute(name)
-		if isAttribute && keyed(attribute.Type) {
+		if b.keyed(name) {
 			b.arguments[name] = append(b.arguments[name], a)
 		} else {
 			b.arguments[name] = layers
@@ -344,7 +343,7 @@ func (m *merger) assignment(text string, known map[string]bool) *argument {
 		m.report.hcl(hcl.Diagnostics{problem}, "var."+name)
 		return nil
 	}
-	return &argument{name: name, place: place, expr: expr}
+	return newArgument(name, place, expr)
 }
 
 // value computes one variable. It is unknown while nothing sets it.
@@ -366,8 +365,7 @@ func (m *merger) value(v *variable, setting *argument) cty.Value {
 	if !constant(m.report, address, from) {
 		return failed
 	}
-	from.expr = meterWhole(from.expr)
-	value, ok := evaluate(m.report, address, from.expr, newContext(m.budget, nil))
+	value, ok := evaluate(m.report, address, from.metered, newContext(m.budget, nil))
 	if !ok {
 		return failed
 	}
@@ -392,11 +390,11 @@ func (m *merger) value(v *variable, setting *argument) cty.Value {
 // validate holds a variable's value against its validation blocks.
 func (m *merger) validate(v *variable, from *argument, value cty.Value) {
 	for _, c := range v.conditions {
-		if c.expr.invalid {
+		if m.report.invalid[c.expr] {
 			continue
 		}
 		ctx := newContext(m.budget, map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: value})})
-		holds, ok := evaluate(m.report, "var."+v.name, meterWhole(c.expr.expr), ctx)
+		holds, ok := evaluate(m.report, "var."+v.name, c.expr.metered, ctx)
 		if !ok || !holds.IsKnown() {
 			continue
 		}

@@ -9,8 +9,9 @@ import (
 )
 
 // nameSets gives the lists of blocks the names that plan.Withheld has of them.
-func (p *Profile) nameSets() {
-	n := naming{sources: p.sources, bound: map[string][]string{}}
+func (p *Profile) nameSets(r *report) {
+	p.sets = map[*argument][]string{}
+	n := naming{report: r, bound: map[string][]string{}}
 	for _, b := range p.order {
 		if b.local != nil {
 			name := "local." + b.name
@@ -29,7 +30,7 @@ func (p *Profile) nameSets() {
 		for _, a := range b.spec.Attributes {
 			if layers := b.arguments[a.Name]; layers != nil && a.Type.IsListType() {
 				last := layers[len(layers)-1]
-				last.sets = n.sets(last)
+				p.sets[last] = n.sets(last)
 			}
 		}
 	}
@@ -37,12 +38,12 @@ func (p *Profile) nameSets() {
 
 // naming knows what locals and selectors are called.
 type naming struct {
-	sources map[string]sourceFile
-	bound   map[string][]string
+	report *report
+	bound  map[string][]string
 }
 
 func (n naming) sets(a *argument) []string {
-	if a.invalid {
+	if n.report.invalid[a] {
 		return nil
 	}
 	return n.of(a.expr)
@@ -90,7 +91,7 @@ func (n naming) of(e hclsyntax.Expression) []string {
 
 // text is what is written in one line at a place, or empty.
 func (n naming) text(rng hcl.Range) string {
-	src := n.sources[rng.Filename].src
+	src := n.report.files[rng.Filename].src
 	if !rng.CanSliceBytes(src) {
 		return ""
 	}

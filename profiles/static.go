@@ -50,7 +50,7 @@ type binding struct {
 	needs    []string
 }
 
-// check checks all expressions of a profile, marks those that are wrong as invalid,
+// check checks all expressions of a profile, notes those that are wrong,
 // and orders locals and selectors.
 func check(r *report, p *Profile, variables map[string]*variable) {
 	values := map[string]cty.Type{}
@@ -125,7 +125,7 @@ func (c *checker) bindings(p *Profile) {
 		}
 		c.report.errorf(place, cycle[0], "Values depend on each other", "%s.", strings.Join(around(cycle), " needs "))
 		for _, name := range knots[i] {
-			all[name].invalidate()
+			all[name].invalidate(c.report)
 		}
 	}
 	for _, name := range order {
@@ -139,9 +139,9 @@ func (c *checker) bindings(p *Profile) {
 	}
 }
 
-func (b *binding) invalidate() {
+func (b *binding) invalidate(r *report) {
 	for _, a := range b.arguments() {
-		a.invalid = true
+		r.invalid[a] = true
 	}
 }
 
@@ -184,8 +184,8 @@ func stepName(step hcl.Traverser) (string, bool) {
 func (c *checker) selector(address string, s *selector) {
 	if s.nics != nil {
 		t := c.argument(address, s.nics)
-		if !couldBeNICs(t) && !s.nics.invalid {
-			s.nics.invalid = true
+		if !couldBeNICs(t) && !c.report.invalid[s.nics] {
+			c.report.invalid[s.nics] = true
 			c.report.errorf(s.nics.expr.Range(), address, "Not a list of NICs", notNICs)
 		}
 	}
@@ -218,7 +218,7 @@ func (c *checker) block(b *block) {
 	if each != nil {
 		if n := literalElements(each[0].expr); n > maxInstances {
 			tooManyInstances(c.report, each[0], b.address, n)
-			each[0].invalid = true
+			c.report.invalid[each[0]] = true
 		}
 		element := elementType(c.argument(b.address, each[0]))
 		inner.roots = maps.Clone(c.roots)
@@ -228,12 +228,14 @@ func (c *checker) block(b *block) {
 		if name == "for_each" || name == "depends_on" {
 			continue
 		}
-		attribute, isAttribute := b.attribute(name)
+		keyed := b.keyed(name)
 		for _, a := range b.arguments[name] {
 			object, written := a.expr.(*hclsyntax.ObjectConsExpr)
-			if isAttribute && keyed(attribute.Type) && written {
-				inner.address, a.invalidItems = b.address, map[int]bool{}
-				inner.object(object, nil, a.invalidItems)
+			if keyed && written {
+				invalid := map[int]bool{}
+				c.report.invalidItems[a] = invalid
+				inner.address = b.address
+				inner.object(object, nil, invalid)
 				continue
 			}
 			inner.argument(b.address, a)
@@ -258,13 +260,13 @@ func literalElements(e hclsyntax.Expression) int {
 	return 0
 }
 
-// argument checks one expression and marks it when it is wrong. It returns its type.
+// argument checks one expression and notes it when it is wrong. It returns its type.
 func (c *checker) argument(address string, a *argument) cty.Type {
 	before := c.report.count
 	c.address = address
 	t := c.expr(a.expr, nil)
 	if c.report.count > before {
-		a.invalid = true
+		c.report.invalid[a] = true
 		return cty.DynamicPseudoType
 	}
 	return t
