@@ -79,7 +79,7 @@ func (c *computing) whole(a plan.Attribute, v cty.Value, from *argument) {
 	}
 	c.constrain(a, v, func() string { return a.Name }, from.expr.Range())
 	if !v.IsWhollyKnown() {
-		c.withhold(a.Name, "", whyUnknown(v), c.profile.sets[from]...)
+		c.withhold(a.Name, "", whyUnknown(v), c.evaluation.whole.sets[from]...)
 		return
 	}
 	c.out.Attributes[a.Name], _ = v.UnmarkDeep()

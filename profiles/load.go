@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -67,9 +68,17 @@ type Profile struct {
 	Name        string
 	Description string
 
-	parents   []string
-	files     []string
-	match     *argument
+	parents []string
+	files   []string
+	match   *argument
+	sources map[string]sourceFile
+	// whole puts the profile together and checks it, once.
+	whole func() *whole
+}
+
+// whole is what a profile and those that it extends make together.
+type whole struct {
+	match     *argument            // the profile's own
 	values    map[string]cty.Value // of variables
 	unset     []*variable          // that have no value
 	locals    map[string]*argument
@@ -77,8 +86,8 @@ type Profile struct {
 	blocks    []*block               // by address
 	order     []*binding             // locals and selectors, what others need first
 	sets      map[*argument][]string // plan.Withheld.Sets of the lists that arguments compute
-	sources   map[string]sourceFile
 	static    Evaluation
+	diags     Diagnostics
 }
 
 // Parents are the names of all profiles that p extends, directly or not, in the order
@@ -113,12 +122,25 @@ func (l *Loader) Names() []string {
 
 // Load loads the profile called name from the search path. Without a Profile there is
 // an error among the diagnostics.
-func (l *Loader) Load(name string) (*Profile, Diagnostics) {
+func (l *Loader) Load(name string) (*Profile, Diagnostics) { return l.search(name).finish(name) }
+
+// Candidate is Load for one of many profiles of which one will be evaluated. What is made of profiles that come with busbar alone
+// is read here, and put together and checked by the first evaluation, which has the errors then.
+func (l *Loader) Candidate(name string) (*Profile, Diagnostics) {
+	g := l.search(name)
+	if len(g.files) > 0 || len(l.Assignments) > 0 || g.incomplete || g.report.count > 0 {
+		return g.finish(name)
+	}
+	return g.profile(name), nil
+}
+
+// search reads the profile called name.
+func (l *Loader) search(name string) *loading {
 	g := l.newLoading()
 	if found, ok := g.find(name, hcl.Range{}, false); ok {
 		g.add(found)
 	}
-	return g.finish(name)
+	return g
 }
 
 // Source is the text of a profile, and how its file is called in findings and diagnostics. It is found by its name, as Load finds
@@ -379,12 +401,22 @@ func contextsOf(body *hclsyntax.Body) []blockContext {
 	return contexts
 }
 
-// finish merges and checks what was read. With a file missing or unreadable, whatever
+// finish is the profile that was read, whole. With a file missing or unreadable, whatever
 // refers to it would look wrong: then only what stands in the files alone is told.
 func (g *loading) finish(name string) (*Profile, Diagnostics) {
 	if g.incomplete {
 		return nil, g.report.diagnostics()
 	}
+	p := g.profile(name)
+	diags := p.whole().diags
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return p, diags
+}
+
+// profile is what was read.
+func (g *loading) profile(name string) *Profile {
 	p := &Profile{Name: name, files: g.files, sources: g.report.files}
 	last := len(g.documents) - 1
 	for _, doc := range g.documents[:last] {
@@ -393,24 +425,28 @@ func (g *loading) finish(name string) (*Profile, Diagnostics) {
 	if own := g.documents[last]; own.header != nil {
 		p.Description, p.match = own.header.description, own.header.match
 	}
-	m := newMerger(g.report, p)
+	p.whole = sync.OnceValue(func() *whole { return g.merge(p.match) })
+	return p
+}
+
+// merge merges and checks what was read.
+func (g *loading) merge(match *argument) *whole {
+	w := &whole{match: match}
+	m := newMerger(g.report, w)
 	for _, doc := range g.documents {
 		m.add(doc)
 	}
 	m.finish()
-	check(g.report, p, m.variables)
+	check(g.report, w, m.variables)
 	m.assign(g.documents, g.loader.Assignments)
-	p.nameSets(g.report)
-	p.static = newEvaluation(p, g.report, nil).run()
+	w.nameSets(g.report)
+	w.static = newEvaluation(w, g.report, nil).run()
 	if g.report.count == 0 && !slices.ContainsFunc(g.documents, func(d *document) bool { return d.declares }) {
-		g.report.errorf(hcl.Range{Filename: g.documents[last].filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "The profile has no block",
+		g.report.errorf(hcl.Range{Filename: g.documents[len(g.documents)-1].filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "The profile has no block",
 			"Neither it nor a profile that it extends has a block: there is nothing to judge.")
 	}
-	diags := g.report.diagnostics()
-	if diags.HasErrors() {
-		return nil, diags
-	}
-	return p, diags
+	w.diags = g.report.diagnostics()
+	return w
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -9,10 +9,10 @@ import (
 )
 
 // nameSets gives the lists of blocks the names that plan.Withheld has of them.
-func (p *Profile) nameSets(r *report) {
-	p.sets = map[*argument][]string{}
+func (w *whole) nameSets(r *report) {
+	w.sets = map[*argument][]string{}
 	n := naming{report: r, bound: map[string][]string{}}
-	for _, b := range p.order {
+	for _, b := range w.order {
 		if b.local != nil {
 			name := "local." + b.name
 			n.bound[name] = append([]string{name}, n.sets(b.local)...)
@@ -26,11 +26,11 @@ func (p *Profile) nameSets(r *report) {
 			n.bound[name] = append(n.bound[name], n.sets(s.nics)...)
 		}
 	}
-	for _, b := range p.blocks {
+	for _, b := range w.blocks {
 		for _, a := range b.spec.Attributes {
 			if layers := b.arguments[a.Name]; layers != nil && a.Type.IsListType() {
 				last := layers[len(layers)-1]
-				p.sets[last] = n.sets(last)
+				w.sets[last] = n.sets(last)
 			}
 		}
 	}

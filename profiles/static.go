@@ -52,7 +52,7 @@ type binding struct {
 
 // check checks all expressions of a profile, notes those that are wrong,
 // and orders locals and selectors.
-func check(r *report, p *Profile, variables map[string]*variable) {
+func check(r *report, w *whole, variables map[string]*variable) {
 	values := map[string]cty.Type{}
 	for name, v := range variables {
 		values[name] = cty.DynamicPseudoType
@@ -62,7 +62,7 @@ func check(r *report, p *Profile, variables map[string]*variable) {
 	}
 	c := &checker{report: r, locals: map[string]cty.Type{}, roots: map[string]cty.Type{
 		"node": NodeSchema(), "var": cty.Object(values),
-		"local": dynamicObject(p.locals), "selector": selectorsType(p.selectors),
+		"local": dynamicObject(w.locals), "selector": selectorsType(w.selectors),
 	}}
 	for _, name := range sortedKeys(variables) {
 		v := variables[name]
@@ -72,14 +72,14 @@ func check(r *report, p *Profile, variables map[string]*variable) {
 			inner.argument("var."+name, condition.expr)
 		}
 	}
-	c.bindings(p)
-	for _, b := range p.blocks {
+	c.bindings(w)
+	for _, b := range w.blocks {
 		c.block(b)
 	}
-	if p.match != nil {
+	if w.match != nil {
 		m := &checker{report: r, identity: true, roots: map[string]cty.Type{"node": nodeTypes().identity}}
 		m.rootHint = "match sees the node alone"
-		m.argument("profile", p.match)
+		m.argument("profile", w.match)
 	}
 }
 
@@ -101,12 +101,12 @@ func selectorsType(selectors map[string]*selector) cty.Type {
 
 // bindings orders locals and selectors, finds cycles among them, and gives locals the
 // types of their expressions.
-func (c *checker) bindings(p *Profile) {
+func (c *checker) bindings(w *whole) {
 	all := map[string]*binding{}
-	for name, a := range p.locals {
+	for name, a := range w.locals {
 		all["local."+name] = &binding{name: name, local: a, needs: references(a)}
 	}
-	for name, s := range p.selectors {
+	for name, s := range w.selectors {
 		all["selector."+name] = &binding{name: name, selector: s, needs: references(s.arguments()...)}
 	}
 	graph := map[string][]string{}
@@ -135,7 +135,7 @@ func (c *checker) bindings(p *Profile) {
 		} else {
 			c.selector(name, b.selector)
 		}
-		p.order = append(p.order, b)
+		w.order = append(w.order, b)
 	}
 }
 
