@@ -3,13 +3,13 @@ package checks
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
 	"busbar/internal/confdir"
+	"busbar/internal/lazyregexp"
 	"busbar/internal/unitfile"
 	"busbar/node"
 	"busbar/plan"
@@ -385,7 +385,7 @@ var logindDirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/system
 
 // builtIn is a line of logind.conf that is commented out, with which the file shows what logind was built with (logind.conf(5),
 // "Configuration directories and precedence"): yes, unless the distribution chose no.
-var builtIn = regexp.MustCompile(`(?m)^#RemoveIPC=(\w+)\s*$`)
+var builtIn = lazyregexp.New(`(?m)^#RemoveIPC=(\w+)\s*$`)
 
 // removeIPC judges whether logind clears /dev/shm behind users who log out; those of system users and root stay.
 func removeIPC(allowed bool, facts node.Facts) plan.Finding {

@@ -35,11 +35,11 @@ func (c *computing) attribute(a plan.Attribute) {
 	c.out.Attributes[a.Name] = null
 	last := layers[len(layers)-1]
 	c.placed(a.Name, "", last.place, last.expr.Range())
-	if slices.ContainsFunc(layers, func(l *argument) bool { return l.invalid }) {
+	if slices.ContainsFunc(layers, func(l *argument) bool { return c.report.invalid[l] }) {
 		return
 	}
 	if !keyed(a.Type) {
-		if v, ok := evaluate(c.report, c.block.address, last.expr, c.ctx); ok {
+		if v, ok := evaluate(c.report, c.block.address, last.metered, c.ctx); ok {
 			c.whole(a, v, last)
 		}
 		return
@@ -79,7 +79,7 @@ func (c *computing) whole(a plan.Attribute, v cty.Value, from *argument) {
 	}
 	c.constrain(a, v, func() string { return a.Name }, from.expr.Range())
 	if !v.IsWhollyKnown() {
-		c.withhold(a.Name, "", whyUnknown(v), from.sets...)
+		c.withhold(a.Name, "", whyUnknown(v), c.evaluation.whole.sets[from]...)
 		return
 	}
 	c.out.Attributes[a.Name], _ = v.UnmarkDeep()
@@ -89,14 +89,15 @@ func (c *computing) whole(a plan.Attribute, v cty.Value, from *argument) {
 // unknown.
 func (c *computing) items(layer *argument) (items map[string]entry, whole cty.Value, ok bool) {
 	items, ok = map[string]entry{}, true
-	if object, written := layer.expr.(*hclsyntax.ObjectConsExpr); written {
+	if object, written := layer.metered.(*hclsyntax.ObjectConsExpr); written {
+		invalid := c.report.invalidItems[layer]
 		for i, item := range object.Items {
 			key := literalKey(item)
-			if layer.invalidItems[i] && key == "" {
+			if invalid[i] && key == "" {
 				ok = false
 				continue
 			}
-			if layer.invalidItems[i] {
+			if invalid[i] {
 				// The mistake was told; a place holder keeps the key from seeming absent.
 				items[key] = entry{cty.DynamicVal, item.KeyExpr.Range(), item.ValueExpr.Range()}
 				continue
@@ -124,7 +125,7 @@ func (c *computing) items(layer *argument) (items map[string]entry, whole cty.Va
 		}
 		return items, whole, ok
 	}
-	v, ok := evaluate(c.report, c.block.address, layer.expr, c.ctx)
+	v, ok := evaluate(c.report, c.block.address, layer.metered, c.ctx)
 	if !ok {
 		return nil, cty.NilVal, false
 	}

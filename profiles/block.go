@@ -72,10 +72,10 @@ func (c *computing) metaArgument(name string, t cty.Type) (cty.Value, bool) {
 
 // value evaluates an argument that has to be of type t.
 func (c *computing) value(a *argument, t cty.Type, name string) (cty.Value, bool) {
-	if a == nil || a.invalid {
+	if a == nil || c.report.invalid[a] {
 		return cty.NilVal, false
 	}
-	v, ok := evaluate(c.report, c.block.address, a.expr, c.ctx)
+	v, ok := evaluate(c.report, c.block.address, a.metered, c.ctx)
 	if !ok {
 		return cty.NilVal, false
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -349,79 +350,107 @@ func meterWhole(e hclsyntax.Expression) hclsyntax.Expression {
 	return whole
 }
 
-// meterItems meters the items of an object that are evaluated one by one.
-func meterItems(e *hclsyntax.ObjectConsExpr) {
-	for i, item := range e.Items {
-		if key, ok := item.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && literalKey(item) == "" {
-			key.Wrapped = meterWhole(key.Wrapped)
-		}
-		e.Items[i].ValueExpr = meterWhole(item.ValueExpr)
-	}
+// meterItems is an object whose items are evaluated one by one, metered.
+func meterItems(e *hclsyntax.ObjectConsExpr) *hclsyntax.ObjectConsExpr {
+	return meterObject(e, meterWhole)
 }
 
-// meter makes evaluation of e charge for whatever can multiply: references, calls,
-// templates and the collections of loops.
+func meterObject(e *hclsyntax.ObjectConsExpr, meter func(hclsyntax.Expression) hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
+	out := *e
+	out.Items = slices.Clone(e.Items)
+	for i, item := range e.Items {
+		if key, ok := item.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && literalKey(item) == "" {
+			computed := *key
+			computed.Wrapped = meter(key.Wrapped)
+			out.Items[i].KeyExpr = &computed
+		}
+		out.Items[i].ValueExpr = meter(item.ValueExpr)
+	}
+	return &out
+}
+
+// meter is e with a charge on whatever can multiply: references, calls, templates and the collections of loops. It is a copy: what
+// stands in a file is evaluated metered, and checked as it is.
 func meter(e hclsyntax.Expression) hclsyntax.Expression {
 	switch e := e.(type) {
 	case *hclsyntax.ScopeTraversalExpr:
 		return metered{Expression: e}
 	case *hclsyntax.FunctionCallExpr:
-		for i, a := range e.Args {
-			e.Args[i] = operand{meter(a), e.ExpandFinal && i == len(e.Args)-1}
+		out := *e
+		out.Args = meterAll(e.Args)
+		for i, a := range out.Args {
+			out.Args[i] = operand{a, e.ExpandFinal && i == len(e.Args)-1}
 		}
 		work := len(e.Args) * len(e.Args)
 		if e.Name == "regex" || e.Name == "regexall" {
 			work += regexpWork
 		}
-		return metered{Expression: e, work: work}
+		return metered{Expression: &out, work: work}
 	case *hclsyntax.TemplateExpr:
-		meterAll(e.Parts)
-		return metered{Expression: e}
+		out := *e
+		out.Parts = meterAll(e.Parts)
+		return metered{Expression: &out}
 	case *hclsyntax.TemplateJoinExpr:
-		e.Tuple = meter(e.Tuple)
-		return metered{Expression: e}
+		out := *e
+		out.Tuple = meter(e.Tuple)
+		return metered{Expression: &out}
 	case *hclsyntax.TemplateWrapExpr:
-		e.Wrapped = meter(e.Wrapped)
+		out := *e
+		out.Wrapped = meter(e.Wrapped)
+		return &out
 	case *hclsyntax.ForExpr:
-		e.CollExpr = metered{Expression: meter(e.CollExpr)}
-		e.ValExpr = meter(e.ValExpr)
+		out := *e
+		out.CollExpr, out.ValExpr = metered{Expression: meter(e.CollExpr)}, meter(e.ValExpr)
 		if e.KeyExpr != nil {
-			e.KeyExpr = meter(e.KeyExpr)
+			out.KeyExpr = meter(e.KeyExpr)
 		}
 		if e.CondExpr != nil {
-			e.CondExpr = meter(e.CondExpr)
+			out.CondExpr = meter(e.CondExpr)
 		}
+		return &out
 	case *hclsyntax.SplatExpr:
-		e.Source = metered{Expression: meter(e.Source)}
-		e.Each = meter(e.Each)
+		out := *e
+		out.Source, out.Each = metered{Expression: meter(e.Source)}, meter(e.Each)
+		return &out
 	case *hclsyntax.RelativeTraversalExpr:
-		e.Source = meter(e.Source)
+		out := *e
+		out.Source = meter(e.Source)
+		return &out
 	case *hclsyntax.ConditionalExpr:
-		e.Condition = meter(e.Condition)
-		e.TrueResult, e.FalseResult = operand{Expression: meter(e.TrueResult)}, operand{Expression: meter(e.FalseResult)}
+		out := *e
+		out.Condition = meter(e.Condition)
+		out.TrueResult, out.FalseResult = operand{Expression: meter(e.TrueResult)}, operand{Expression: meter(e.FalseResult)}
+		return &out
 	case *hclsyntax.IndexExpr:
-		e.Collection, e.Key = meter(e.Collection), meter(e.Key)
+		out := *e
+		out.Collection, out.Key = meter(e.Collection), meter(e.Key)
+		return &out
 	case *hclsyntax.TupleConsExpr:
-		meterAll(e.Exprs)
+		out := *e
+		out.Exprs = meterAll(e.Exprs)
+		return &out
 	case *hclsyntax.ObjectConsExpr:
-		for i, item := range e.Items {
-			if key, ok := item.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && literalKey(item) == "" {
-				key.Wrapped = meter(key.Wrapped)
-			}
-			e.Items[i].ValueExpr = meter(item.ValueExpr)
-		}
+		return meterObject(e, meter)
 	case *hclsyntax.BinaryOpExpr:
-		e.LHS, e.RHS = meter(e.LHS), meter(e.RHS)
+		out := *e
+		out.LHS, out.RHS = meter(e.LHS), meter(e.RHS)
+		return &out
 	case *hclsyntax.UnaryOpExpr:
-		e.Val = meter(e.Val)
+		out := *e
+		out.Val = meter(e.Val)
+		return &out
 	case *hclsyntax.ParenthesesExpr:
-		e.Expression = meter(e.Expression)
+		out := *e
+		out.Expression = meter(e.Expression)
+		return &out
 	}
 	return e
 }
 
-func meterAll(list []hclsyntax.Expression) {
+func meterAll(list []hclsyntax.Expression) []hclsyntax.Expression {
+	out := make([]hclsyntax.Expression, len(list))
 	for i, e := range list {
-		list[i] = meter(e)
+		out[i] = meter(e)
 	}
+	return out
 }

@@ -249,6 +249,10 @@ type report struct {
 	count int // of all, kept or not
 	// blamed are the addresses that diagnostics are about.
 	blamed map[string]bool
+	// invalid are the arguments in which a reference is wrong: they cannot be evaluated. invalidItems are the wrong items, instead,
+	// of objects that merge key by key.
+	invalid      map[*argument]bool
+	invalidItems map[*argument]map[int]bool
 }
 
 type seenDiagnostic struct {
@@ -269,7 +273,10 @@ type blockContext struct {
 }
 
 func newReport() *report {
-	return &report{files: map[string]sourceFile{}, seen: map[seenDiagnostic]bool{}, blamed: map[string]bool{}}
+	return &report{
+		files: map[string]sourceFile{}, seen: map[seenDiagnostic]bool{}, blamed: map[string]bool{},
+		invalid: map[*argument]bool{}, invalidItems: map[*argument]map[int]bool{},
+	}
 }
 
 // full reports whether a further diagnostic would be counted alone.

@@ -13,7 +13,8 @@ import (
 	"busbar/plan"
 )
 
-// document is one profile file with its blocks sorted by kind, nothing evaluated.
+// document is one profile file with its blocks sorted by kind, nothing evaluated. It is immutable: the profiles that it is part
+// of share it.
 type document struct {
 	name, filename string
 	header         *header
@@ -38,17 +39,17 @@ type parentRef struct {
 	place hcl.Range
 }
 
-// argument is NAME = EXPR.
+// argument is NAME = EXPR. It is immutable: the profiles that its file is part of share it.
 type argument struct {
 	name  string
 	place hcl.Range // of the name
 	expr  hclsyntax.Expression
-	// invalid: a reference in expr is wrong, and it cannot be evaluated.
-	invalid bool
-	// invalidItems are the wrong items, instead, of an object that merges key by key.
-	invalidItems map[int]bool
-	// sets are plan.Withheld.Sets of a list that is computed by expr.
-	sets []string
+	// metered is expr as it is evaluated: whatever can multiply is charged.
+	metered hclsyntax.Expression
+}
+
+func newArgument(name string, place hcl.Range, expr hclsyntax.Expression) *argument {
+	return &argument{name, place, expr, meterWhole(expr)}
 }
 
 func originOf(rng hcl.Range) plan.Origin {
@@ -129,6 +130,12 @@ func (b *block) attribute(name string) (plan.Attribute, bool) {
 		}
 	}
 	return plan.Attribute{}, false
+}
+
+// keyed reports whether an argument of the block merges key by key.
+func (b *block) keyed(name string) bool {
+	a, ok := b.attribute(name)
+	return ok && keyed(a.Type)
 }
 
 // decoder sorts the blocks of one file.
@@ -314,7 +321,7 @@ func (d *decoder) arguments(body *hclsyntax.Body, address string, allowed, block
 			d.report.errorf(a.NameRange, address, "No such argument", "%s has no argument %q.%s", address, a.Name, hint)
 			continue
 		}
-		out[a.Name] = &argument{name: a.Name, place: a.NameRange, expr: a.Expr}
+		out[a.Name] = newArgument(a.Name, a.NameRange, a.Expr)
 	}
 	for _, b := range body.Blocks {
 		if slices.Contains(blocks, b.Type) {
@@ -361,7 +368,7 @@ func (d *decoder) profile(b *hclsyntax.Block) {
 				continue
 			}
 			if d.firstAt("setting of var."+name, item.KeyExpr.Range()) {
-				h.variables = append(h.variables, &argument{name: name, place: item.KeyExpr.Range(), expr: item.ValueExpr})
+				h.variables = append(h.variables, newArgument(name, item.KeyExpr.Range(), item.ValueExpr))
 			}
 		}
 	}
@@ -404,7 +411,7 @@ func (d *decoder) locals(b *hclsyntax.Block) {
 	}
 	for _, a := range sortedAttributes(b.Body) {
 		if d.firstAt("local."+a.Name, a.NameRange) {
-			d.doc.locals[a.Name] = &argument{name: a.Name, place: a.NameRange, expr: a.Expr}
+			d.doc.locals[a.Name] = newArgument(a.Name, a.NameRange, a.Expr)
 		}
 	}
 }
@@ -466,6 +473,9 @@ func (d *decoder) typed(b *hclsyntax.Block, typ plan.Type, labels []string, writ
 		out.dependsOn = d.references(a.expr, out.address)
 	}
 	for name, a := range args {
+		if object, written := a.expr.(*hclsyntax.ObjectConsExpr); written && out.keyed(name) {
+			a.metered = meterItems(object)
+		}
 		out.arguments[name] = []*argument{a}
 	}
 	d.waive(b, out)

@@ -35,20 +35,24 @@ func (p *Profile) Evaluate(inv node.Inventory) (Evaluation, Diagnostics) {
 
 // EvaluateNode is Evaluate for a node as profiles see it.
 func (p *Profile) EvaluateNode(n Node) (Evaluation, Diagnostics) {
+	w := p.whole()
+	if w.diags.HasErrors() {
+		return Evaluation{}, w.diags
+	}
 	r := newReport()
 	r.files = p.sources
-	out := newEvaluation(p, r, &n).run()
+	out := newEvaluation(w, r, &n).run()
 	return out, r.diagnostics()
 }
 
 // StaticBlocks are the blocks with everything unknown that depends on the node, for
 // plan.Planner.Conflicts.
-func (p *Profile) StaticBlocks() []plan.Block { return slices.Clone(p.static.Blocks) }
+func (p *Profile) StaticBlocks() []plan.Block { return slices.Clone(p.whole().static.Blocks) }
 
 // evaluation is one evaluation of a profile.
 type evaluation struct {
-	profile *Profile
-	report  *report
+	whole  *whole
+	report *report
 	// of is nil while the profile is checked without a node.
 	of       *Node
 	budget   cty.Value
@@ -59,10 +63,10 @@ type evaluation struct {
 	out      Evaluation
 }
 
-func newEvaluation(p *Profile, r *report, of *Node) *evaluation {
+func newEvaluation(w *whole, r *report, of *Node) *evaluation {
 	e := &evaluation{
-		profile: p, report: r, of: of, budget: newBudget(),
-		node: unknownValue(NodeSchema(), noNode), vars: cty.ObjectVal(p.values),
+		whole: w, report: r, of: of, budget: newBudget(),
+		node: unknownValue(NodeSchema(), noNode), vars: cty.ObjectVal(w.values),
 		locals: map[string]cty.Value{}, selected: map[string]cty.Value{},
 	}
 	if of != nil {
@@ -171,11 +175,11 @@ func whyUnknown(v cty.Value) unknown {
 
 func (e *evaluation) run() Evaluation {
 	if e.of != nil {
-		for _, v := range e.profile.unset {
+		for _, v := range e.whole.unset {
 			e.report.errorf(v.place, "var."+v.name, "No value", "Set it with --var %s=VALUE, or in variables of a profile that extends this one.", v.name)
 		}
 	}
-	for _, b := range e.profile.order {
+	for _, b := range e.whole.order {
 		locals, selectors := map[string]cty.Value{}, map[string]cty.Value{}
 		for _, name := range b.needs {
 			switch kind, name, _ := strings.Cut(name, "."); kind {
@@ -191,8 +195,8 @@ func (e *evaluation) run() Evaluation {
 			continue
 		}
 		e.locals[b.name] = cty.DynamicVal
-		if !b.local.invalid {
-			e.locals[b.name], _ = evaluate(e.report, "local."+b.name, b.local.expr, ctx)
+		if !e.report.invalid[b.local] {
+			e.locals[b.name], _ = evaluate(e.report, "local."+b.name, b.local.metered, ctx)
 		}
 	}
 	slices.SortFunc(e.out.Selections, func(a, b Selection) int { return cmp.Compare(a.Name, b.Name) })
@@ -202,7 +206,7 @@ func (e *evaluation) run() Evaluation {
 	ctx := e.context(e.locals, e.selected)
 	all := instanceTable{of: map[string][]string{}, has: map[string]bool{}}
 	ends := map[*block]int{} // of a block's instances in out.Blocks
-	for _, b := range e.profile.blocks {
+	for _, b := range e.whole.blocks {
 		for _, i := range e.instances(b, ctx) {
 			if len(all.has) == maxDeclared {
 				e.report.errorf(b.place, b.address, "Too many blocks", "With all that for_each makes there are more than %d blocks.", maxDeclared)
@@ -217,7 +221,7 @@ func (e *evaluation) run() Evaluation {
 		ends[b] = len(e.out.Blocks)
 	}
 	begin := 0
-	for _, b := range e.profile.blocks {
+	for _, b := range e.whole.blocks {
 		if begin < ends[b] {
 			dependencies := e.dependencies(b, all)
 			for i := range e.out.Blocks[begin:ends[b]] {
@@ -266,11 +270,11 @@ func (e *evaluation) dependencies(b *block, all instanceTable) []string {
 
 // checkMatch finds a match that is not a bool.
 func (e *evaluation) checkMatch() {
-	m := e.profile.match
-	if m == nil || m.invalid {
+	m := e.whole.match
+	if m == nil || e.report.invalid[m] {
 		return
 	}
-	v, ok := evaluate(e.report, "profile", m.expr, newContext(e.budget, map[string]cty.Value{"node": e.node}))
+	v, ok := evaluate(e.report, "profile", m.metered, newContext(e.budget, map[string]cty.Value{"node": e.node}))
 	if !ok {
 		return
 	}
@@ -299,10 +303,10 @@ func (e *evaluation) instances(b *block, ctx *hcl.EvalContext) []instance {
 	undecided := func(u unknown, element cty.Type) []instance {
 		return []instance{{b.address, withEach(ctx, unknownValue(cty.String, u), unknownValue(element, u)), &u}}
 	}
-	if a.invalid {
+	if e.report.invalid[a] {
 		return undecided(noNode, cty.DynamicPseudoType)
 	}
-	v, ok := evaluate(e.report, b.address, a.expr, ctx)
+	v, ok := evaluate(e.report, b.address, a.metered, ctx)
 	if !ok {
 		return undecided(noNode, cty.DynamicPseudoType)
 	}

@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -45,7 +46,8 @@ func Stock() Dir {
 	return Dir{Path: stockPath, FS: sub}
 }
 
-// Loader finds and loads profiles. It reads each file once, and is not for concurrent use.
+// Loader finds and loads profiles. It reads and parses each file once, for all profiles that it is part of: its fields are not to
+// be changed after the first use. It is not for concurrent use.
 type Loader struct {
 	// Types are the block types that profiles may have.
 	Types []plan.Type
@@ -55,7 +57,8 @@ type Loader struct {
 	// Assignments set variables (--var NAME=EXPR); they win over profiles.
 	Assignments []string
 
-	sources map[string][]byte // by file name
+	types   typeTable
+	sources map[string]*source // by file name
 }
 
 // Profile is a profile with all that it extends, checked without a node. It is
@@ -65,17 +68,26 @@ type Profile struct {
 	Name        string
 	Description string
 
-	parents   []string
-	files     []string
-	match     *argument
+	parents []string
+	files   []string
+	match   *argument
+	sources map[string]sourceFile
+	// whole puts the profile together and checks it, once.
+	whole func() *whole
+}
+
+// whole is what a profile and those that it extends make together.
+type whole struct {
+	match     *argument            // the profile's own
 	values    map[string]cty.Value // of variables
 	unset     []*variable          // that have no value
 	locals    map[string]*argument
 	selectors map[string]*selector
-	blocks    []*block   // by address
-	order     []*binding // locals and selectors, what others need first
-	sources   map[string]sourceFile
+	blocks    []*block               // by address
+	order     []*binding             // locals and selectors, what others need first
+	sets      map[*argument][]string // plan.Withheld.Sets of the lists that arguments compute
 	static    Evaluation
+	diags     Diagnostics
 }
 
 // Parents are the names of all profiles that p extends, directly or not, in the order
@@ -110,12 +122,25 @@ func (l *Loader) Names() []string {
 
 // Load loads the profile called name from the search path. Without a Profile there is
 // an error among the diagnostics.
-func (l *Loader) Load(name string) (*Profile, Diagnostics) {
+func (l *Loader) Load(name string) (*Profile, Diagnostics) { return l.search(name).finish(name) }
+
+// Candidate is Load for one of many profiles of which one will be evaluated. What is made of profiles that come with busbar alone
+// is read here, and put together and checked by the first evaluation, which has the errors then.
+func (l *Loader) Candidate(name string) (*Profile, Diagnostics) {
+	g := l.search(name)
+	if len(g.files) > 0 || len(l.Assignments) > 0 || g.incomplete || g.report.count > 0 {
+		return g.finish(name)
+	}
+	return g.profile(name), nil
+}
+
+// search reads the profile called name.
+func (l *Loader) search(name string) *loading {
 	g := l.newLoading()
 	if found, ok := g.find(name, hcl.Range{}, false); ok {
 		g.add(found)
 	}
-	return g.finish(name)
+	return g
 }
 
 // Source is the text of a profile, and how its file is called in findings and diagnostics. It is found by its name, as Load finds
@@ -141,7 +166,7 @@ func (l *Loader) Source(name string) (filename string, text []byte, diags Diagno
 // Without a Profile there is an error among the diagnostics.
 func (l *Loader) LoadText(filename string, src []byte) (*Profile, Diagnostics) {
 	g := l.newLoading()
-	g.add(source{name: filename, filename: filename, src: src})
+	g.add(newSource(filename, filename, src))
 	return g.finish(filename)
 }
 
@@ -151,11 +176,10 @@ const maxProfiles = 64
 // loading is one profile being put together.
 type loading struct {
 	loader    *Loader
-	types     typeTable
 	report    *report
 	documents []*document     // in the order of merging
 	seen      map[string]bool // by file name
-	stack     []source
+	stack     []*source
 	files     []string
 	// bytes and declared are how much text, blocks and locals the files have.
 	bytes, declared int
@@ -164,22 +188,39 @@ type loading struct {
 }
 
 func (l *Loader) newLoading() *loading {
-	return &loading{loader: l, types: newTypeTable(l.Types), report: newReport(), seen: map[string]bool{}}
+	if l.sources == nil {
+		l.types, l.sources = newTypeTable(l.Types), map[string]*source{}
+	}
+	return &loading{loader: l, report: newReport(), seen: map[string]bool{}}
 }
 
-// source is the text of a profile.
+// source is the text of a profile, parsed.
 type source struct {
+	sourceFile
 	name, filename string
-	src            []byte
-	dir            Dir // zero for a text that was not searched
+	// searched: it was found in the search path, and stock in the profiles that come with busbar.
+	searched, stock bool
+	// body is nil where there is a problem.
+	body    *hclsyntax.Body
+	problem *hcl.Diagnostic
+	// document is what body says, once a profile found no mistake in it.
+	document *document
+}
+
+func newSource(name, filename string, src []byte) *source {
+	s := &source{name: name, filename: filename}
+	s.src = src
+	s.body, s.problem = parse(filename, src)
+	s.contexts = contextsOf(s.body)
+	return s
 }
 
 // find reads the file of the profile called name, which a stock profile extends if byStock.
-func (g *loading) find(name string, place hcl.Range, byStock bool) (found source, ok bool) {
-	fail := func(summary, detail string, args ...any) (source, bool) {
+func (g *loading) find(name string, place hcl.Range, byStock bool) (found *source, ok bool) {
+	fail := func(summary, detail string, args ...any) (*source, bool) {
 		g.incomplete = true
 		g.report.errorf(place, "profile", summary, detail, args...)
-		return source{}, false
+		return nil, false
 	}
 	if !fs.ValidPath(name) || name == "." {
 		return fail("Not the name of a profile", "%q is a path where a name is wanted. %s%s", name, g.loader.where(), g.similar(path.Base(name)))
@@ -189,10 +230,10 @@ func (g *loading) find(name string, place hcl.Range, byStock bool) (found source
 			continue
 		}
 		filename := path.Join(dir.Path, name+".hcl")
-		src, err := g.loader.read(dir, filename, name+".hcl")
+		found, err := g.loader.read(dir, name, filename)
 		switch {
 		case err == nil:
-			return source{name, filename, src, dir}, true
+			return found, true
 		case !errors.Is(err, fs.ErrNotExist):
 			return fail("Cannot read profile", "Reading %s: %v.", filename, err)
 		case dir.lists(name + ".hcl"):
@@ -228,20 +269,19 @@ func (g *loading) similar(name string) string {
 	return g.report.suggest(strings.TrimSuffix(name, ".hcl"), slices.Values(g.loader.Names()))
 }
 
-// read reads a file of the search path, once.
-func (l *Loader) read(dir Dir, filename, name string) ([]byte, error) {
-	if src, ok := l.sources[filename]; ok {
-		return src, nil
+// read reads the file of a profile in the search path, once.
+func (l *Loader) read(dir Dir, name, filename string) (*source, error) {
+	if s, ok := l.sources[filename]; ok {
+		return s, nil
 	}
-	src, err := readFile(dir.FS, name)
+	src, err := readFile(dir.FS, name+".hcl")
 	if err != nil {
 		return nil, err
 	}
-	if l.sources == nil {
-		l.sources = map[string][]byte{}
-	}
-	l.sources[filename] = src
-	return src, nil
+	s := newSource(name, filename, src)
+	s.searched, s.stock = true, dir.stock()
+	l.sources[filename] = s
+	return s, nil
 }
 
 // readFile reads at most one byte more than a profile may have.
@@ -254,23 +294,22 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSource+1))
 }
 
-// add parses a profile and adds it behind those that it extends.
-func (g *loading) add(s source) {
-	if s.dir.FS != nil && !s.dir.stock() {
+// add adds a profile behind those that it extends.
+func (g *loading) add(s *source) {
+	if s.searched && !s.stock {
 		g.files = append(g.files, s.filename)
 	}
-	body, problem := parse(s.filename, s.src)
-	g.report.files[s.filename] = sourceFile{src: s.src, contexts: contextsOf(body)}
-	if problem != nil {
+	g.report.files[s.filename] = s.sourceFile
+	if s.problem != nil {
 		g.incomplete = true
-		g.report.hcl(hcl.Diagnostics{problem}, "")
+		g.report.hcl(hcl.Diagnostics{s.problem}, "")
 		return
 	}
-	if !g.bounded(s, body) {
+	if !g.bounded(s) {
 		g.incomplete = true
 		return
 	}
-	doc := decodeDocument(g.report, g.types, s.name, s.filename, body)
+	doc := g.decode(s)
 	g.seen[s.filename] = true
 	g.stack = append(g.stack, s)
 	if doc.header != nil {
@@ -279,21 +318,34 @@ func (g *loading) add(s source) {
 				g.tooMany(parent)
 				break
 			}
-			g.parent(parent, s.dir.stock())
+			g.parent(parent, s.stock)
 		}
 	}
 	g.stack = g.stack[:len(g.stack)-1]
 	g.documents = append(g.documents, doc)
 }
 
+// decode is the document of a source. One with mistakes is decoded for each profile anew: each tells of them.
+func (g *loading) decode(s *source) *document {
+	if s.document != nil {
+		return s.document
+	}
+	before := g.report.count
+	doc := decodeDocument(g.report, g.loader.types, s.name, s.filename, s.body)
+	if g.report.count == before {
+		s.document = doc
+	}
+	return doc
+}
+
 // bounded reports whether a profile is still of a size to be worked on.
-func (g *loading) bounded(s source, body *hclsyntax.Body) bool {
+func (g *loading) bounded(s *source) bool {
 	if g.bytes += len(s.src); g.bytes > maxSource {
 		g.report.errorf(hcl.Range{Filename: s.filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "Profile too large",
 			"The text and what it extends have more than %d bytes.", maxSource)
 		return false
 	}
-	for _, b := range body.Blocks {
+	for _, b := range s.body.Blocks {
 		g.declared++
 		if b.Type == "locals" {
 			g.declared += len(b.Body.Attributes)
@@ -315,7 +367,7 @@ func (g *loading) parent(ref parentRef, byStock bool) {
 	if !ok {
 		return
 	}
-	if i := slices.IndexFunc(g.stack, func(s source) bool { return s.filename == found.filename }); i >= 0 {
+	if i := slices.IndexFunc(g.stack, func(s *source) bool { return s.filename == found.filename }); i >= 0 {
 		var cycle []string
 		for _, s := range append(g.stack[i:len(g.stack):len(g.stack)], found) {
 			cycle = append(cycle, s.name)
@@ -349,12 +401,22 @@ func contextsOf(body *hclsyntax.Body) []blockContext {
 	return contexts
 }
 
-// finish merges and checks what was read. With a file missing or unreadable, whatever
+// finish is the profile that was read, whole. With a file missing or unreadable, whatever
 // refers to it would look wrong: then only what stands in the files alone is told.
 func (g *loading) finish(name string) (*Profile, Diagnostics) {
 	if g.incomplete {
 		return nil, g.report.diagnostics()
 	}
+	p := g.profile(name)
+	diags := p.whole().diags
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return p, diags
+}
+
+// profile is what was read.
+func (g *loading) profile(name string) *Profile {
 	p := &Profile{Name: name, files: g.files, sources: g.report.files}
 	last := len(g.documents) - 1
 	for _, doc := range g.documents[:last] {
@@ -363,62 +425,28 @@ func (g *loading) finish(name string) (*Profile, Diagnostics) {
 	if own := g.documents[last]; own.header != nil {
 		p.Description, p.match = own.header.description, own.header.match
 	}
-	m := newMerger(g.report, p)
+	p.whole = sync.OnceValue(func() *whole { return g.merge(p.match) })
+	return p
+}
+
+// merge merges and checks what was read.
+func (g *loading) merge(match *argument) *whole {
+	w := &whole{match: match}
+	m := newMerger(g.report, w)
 	for _, doc := range g.documents {
 		m.add(doc)
 	}
 	m.finish()
-	check(g.report, p, m.variables)
+	check(g.report, w, m.variables)
 	m.assign(g.documents, g.loader.Assignments)
-	p.nameSets()
-	p.meter()
-	p.static = newEvaluation(p, g.report, nil).run()
+	w.nameSets(g.report)
+	w.static = newEvaluation(w, g.report, nil).run()
 	if g.report.count == 0 && !slices.ContainsFunc(g.documents, func(d *document) bool { return d.declares }) {
-		g.report.errorf(hcl.Range{Filename: g.documents[last].filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "The profile has no block",
+		g.report.errorf(hcl.Range{Filename: g.documents[len(g.documents)-1].filename, Start: hcl.InitialPos, End: hcl.InitialPos}, "", "The profile has no block",
 			"Neither it nor a profile that it extends has a block: there is nothing to judge.")
 	}
-	diags := g.report.diagnostics()
-	if diags.HasErrors() {
-		return nil, diags
-	}
-	return p, diags
-}
-
-// meter makes every expression that is evaluated over a node charge its cost.
-func (p *Profile) meter() {
-	charge := func(a *argument) {
-		if a != nil && !a.invalid {
-			a.expr = meterWhole(a.expr)
-		}
-	}
-	charge(p.match)
-	for _, a := range p.locals {
-		charge(a)
-	}
-	for _, s := range p.selectors {
-		for _, a := range s.arguments() {
-			charge(a)
-		}
-	}
-	for _, b := range p.blocks {
-		for name, layers := range b.arguments {
-			if name == "depends_on" {
-				continue
-			}
-			attribute, isAttribute := b.attribute(name)
-			for _, a := range layers {
-				if object, ok := a.expr.(*hclsyntax.ObjectConsExpr); ok && isAttribute && keyed(attribute.Type) {
-					meterItems(object)
-				} else {
-					charge(a)
-				}
-			}
-		}
-		if b.waive != nil {
-			charge(b.waive.reason)
-			charge(b.waive.until)
-		}
-	}
+	w.diags = g.report.diagnostics()
+	return w
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -121,6 +121,64 @@ func TestStockParents(t *testing.T) {
 	}
 }
 
+// TestCandidate: a stock profile that is not evaluated is not put together; its mistakes are told by its evaluation. One that a site
+// has a file of is checked at once.
+func TestCandidate(t *testing.T) {
+	const wrong = "variable \"v\" {\n  type    = number\n  default = \"many\"\n}\nnccl {}\n"
+	files := fstest.MapFS{
+		"good.hcl":   {Data: []byte("profile {\n  match = node.arch == \"x86_64\"\n}\nnccl {\n  version = \"1\"\n}\n")},
+		"wrong.hcl":  {Data: []byte(wrong)},
+		"syntax.hcl": {Data: []byte("nccl {")},
+		"child.hcl":  {Data: []byte("profile {\n  extends = [\"wrong\"]\n}\n")},
+	}
+	load := func(path string, assignments ...string) func(name string) (*profiles.Profile, *profiles.Profile, profiles.Diagnostics, profiles.Diagnostics) {
+		return func(name string) (*profiles.Profile, *profiles.Profile, profiles.Diagnostics, profiles.Diagnostics) {
+			l := profiles.Loader{Types: fakeTypes(), Dirs: []profiles.Dir{{Path: path, FS: files}}, Assignments: assignments}
+			candidate, early := l.Candidate(name)
+			p, diags := l.Load(name)
+			return candidate, p, early, diags
+		}
+	}
+	stock := profiles.Stock().Path
+	candidate, p, early, _ := load(stock)("good")
+	if candidate == nil || p == nil || len(early) > 0 {
+		t.Fatalf("good: %v", early)
+	}
+	if matched, reason := candidate.Match(hgx()); !matched {
+		t.Errorf("good does not match: %s", reason)
+	}
+	if diff := cmp.Diff(show(mustEvaluate(t, p, hgx()).Blocks), show(mustEvaluate(t, candidate, hgx()).Blocks)); diff != "" {
+		t.Errorf("a candidate has other blocks: %s", diff)
+	}
+	for _, name := range []string{"wrong", "child"} {
+		candidate, p, early, diags := load(stock)(name)
+		if candidate == nil || p != nil || len(early) > 0 || !diags.HasErrors() {
+			t.Errorf("%s of the stock: %v %v, early %v, diagnostics %v", name, candidate, p, early, diags)
+			continue
+		}
+		out, late := candidate.Evaluate(hgx())
+		if diff := cmp.Diff(diags, late); diff != "" || out.Blocks != nil {
+			t.Errorf("%s of the stock, evaluated: %s", name, diff)
+		}
+	}
+	for what, each := range map[string]func(string) (*profiles.Profile, *profiles.Profile, profiles.Diagnostics, profiles.Diagnostics){
+		"of a site": load("/etc/p"), "of the stock with an assignment": load(stock, "v=\"few\""),
+	} {
+		candidate, p, early, diags := each("wrong")
+		if candidate != nil || p != nil || !early.HasErrors() {
+			t.Errorf("wrong %s: %v, %v", what, candidate, early)
+		}
+		if diff := cmp.Diff(diags, early); diff != "" {
+			t.Errorf("wrong %s: %s", what, diff)
+		}
+	}
+	for _, name := range []string{"syntax", "none"} {
+		if candidate, _, early, _ := load(stock)(name); candidate != nil || !early.HasErrors() {
+			t.Errorf("%s: %v, %v", name, candidate, early)
+		}
+	}
+}
+
 // What one load does to a file does not show in the next.
 func TestLoadTwice(t *testing.T) {
 	dir := fstest.MapFS{

@@ -26,7 +26,7 @@ func (p *Profile) matches(of cty.Value) (matched bool, reason string) {
 		return false, ""
 	}
 	r := newReport()
-	v, ok := evaluate(r, "profile", p.match.expr, newContext(newBudget(), map[string]cty.Value{"node": of}))
+	v, ok := evaluate(r, "profile", p.match.metered, newContext(newBudget(), map[string]cty.Value{"node": of}))
 	if !ok {
 		d := r.list[0]
 		return false, fmt.Sprintf("match of profile %s: %s: %s", p.Name, d.Summary, d.Detail)

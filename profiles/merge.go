@@ -15,16 +15,16 @@ import (
 // merger puts the files of a profile together, parents first.
 type merger struct {
 	report    *report
-	profile   *Profile
+	whole     *whole
 	variables map[string]*variable
 	blocks    map[string]*block
 	dropped   map[string]bool
 	budget    cty.Value // of all variables
 }
 
-func newMerger(r *report, p *Profile) *merger {
-	p.locals, p.selectors, p.values = map[string]*argument{}, map[string]*selector{}, map[string]cty.Value{}
-	return &merger{report: r, profile: p, variables: map[string]*variable{}, blocks: map[string]*block{}, dropped: map[string]bool{}, budget: newBudget()}
+func newMerger(r *report, w *whole) *merger {
+	w.locals, w.selectors, w.values = map[string]*argument{}, map[string]*selector{}, map[string]cty.Value{}
+	return &merger{report: r, whole: w, variables: map[string]*variable{}, blocks: map[string]*block{}, dropped: map[string]bool{}, budget: newBudget()}
 }
 
 // add merges a file over what is there.
@@ -35,9 +35,9 @@ func (m *merger) add(doc *document) {
 		}
 		m.variables[name] = v
 	}
-	maps.Copy(m.profile.locals, doc.locals)
+	maps.Copy(m.whole.locals, doc.locals)
 	for name, s := range doc.selectors {
-		m.profile.selectors[name] = m.selector(s, m.profile.selectors[name])
+		m.whole.selectors[name] = m.selector(s, m.whole.selectors[name])
 	}
 	for _, b := range doc.blocks {
 		m.block(b)
@@ -124,8 +124,7 @@ func (m *merger) block(child *block) {
 			}
 			continue
 		}
-		attribute, isAttribute := b.attribute(name)
-		if isAttribute && keyed(attribute.Type) {
+		if b.keyed(name) {
 			b.arguments[name] = append(b.arguments[name], a)
 		} else {
 			b.arguments[name] = layers
@@ -142,14 +141,14 @@ func (m *merger) block(child *block) {
 // finish checks what only the whole can tell.
 func (m *merger) finish() {
 	for _, address := range sortedKeys(m.blocks) {
-		m.profile.blocks = append(m.profile.blocks, m.blocks[address])
+		m.whole.blocks = append(m.whole.blocks, m.blocks[address])
 	}
-	for _, name := range sortedKeys(m.profile.selectors) {
-		if s := m.profile.selectors[name]; s.nics == nil {
+	for _, name := range sortedKeys(m.whole.selectors) {
+		if s := m.whole.selectors[name]; s.nics == nil {
 			m.report.errorf(s.place, "selector."+name, "Missing argument", "A selector has nics, a list of NICs of node.nics or node.rails.")
 		}
 	}
-	for _, b := range m.profile.blocks {
+	for _, b := range m.whole.blocks {
 		for _, a := range b.spec.Attributes {
 			if a.Required && b.arguments[a.Name] == nil && !b.nulls[a.Name] {
 				m.report.errorf(b.place, b.address, "Missing argument", "%s needs %s: %s", b.address, a.Name, lowerFirst(a.Doc))
@@ -185,7 +184,7 @@ func (m *merger) dependencies(b *block) {
 
 func (m *merger) dependencyCycles() {
 	graph := map[string][]string{}
-	for _, b := range m.profile.blocks {
+	for _, b := range m.whole.blocks {
 		for _, ref := range b.dependsOn {
 			graph[b.address] = append(graph[b.address], ref.address)
 		}
@@ -319,7 +318,7 @@ func (m *merger) assign(documents []*document, assignments []string) {
 		}
 	}
 	for _, name := range sortedKeys(m.variables) {
-		m.profile.values[name] = m.value(m.variables[name], settings[name])
+		m.whole.values[name] = m.value(m.variables[name], settings[name])
 	}
 }
 
@@ -344,7 +343,7 @@ func (m *merger) assignment(text string, known map[string]bool) *argument {
 		m.report.hcl(hcl.Diagnostics{problem}, "var."+name)
 		return nil
 	}
-	return &argument{name: name, place: place, expr: expr}
+	return newArgument(name, place, expr)
 }
 
 // value computes one variable. It is unknown while nothing sets it.
@@ -359,15 +358,14 @@ func (m *merger) value(v *variable, setting *argument) cty.Value {
 		from = v.fallback
 	}
 	if from == nil {
-		m.profile.unset = append(m.profile.unset, v)
+		m.whole.unset = append(m.whole.unset, v)
 		return unknownValue(typ.WithoutOptionalAttributesDeep(), unknown{Reason: fmt.Sprintf("variable %s has no value", v.name)})
 	}
 	failed := cty.UnknownVal(typ.WithoutOptionalAttributesDeep())
 	if !constant(m.report, address, from) {
 		return failed
 	}
-	from.expr = meterWhole(from.expr)
-	value, ok := evaluate(m.report, address, from.expr, newContext(m.budget, nil))
+	value, ok := evaluate(m.report, address, from.metered, newContext(m.budget, nil))
 	if !ok {
 		return failed
 	}
@@ -392,11 +390,11 @@ func (m *merger) value(v *variable, setting *argument) cty.Value {
 // validate holds a variable's value against its validation blocks.
 func (m *merger) validate(v *variable, from *argument, value cty.Value) {
 	for _, c := range v.conditions {
-		if c.expr.invalid {
+		if m.report.invalid[c.expr] {
 			continue
 		}
 		ctx := newContext(m.budget, map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{v.name: value})})
-		holds, ok := evaluate(m.report, "var."+v.name, meterWhole(c.expr.expr), ctx)
+		holds, ok := evaluate(m.report, "var."+v.name, c.expr.metered, ctx)
 		if !ok || !holds.IsKnown() {
 			continue
 		}

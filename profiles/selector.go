@@ -149,10 +149,10 @@ func (e *evaluation) selector(s *selector, ctx *hcl.EvalContext) cty.Value {
 	include, includeWhy := e.names(s, s.include, ctx)
 	exclude, excludeWhy := e.names(s, s.exclude, ctx)
 	selection.Want = want
-	if s.nics == nil || s.nics.invalid {
+	if s.nics == nil || e.report.invalid[s.nics] {
 		return fail(noNode)
 	}
-	v, ok := evaluate(e.report, "selector."+s.name, s.nics.expr, ctx)
+	v, ok := evaluate(e.report, "selector."+s.name, s.nics.metered, ctx)
 	switch {
 	case !ok:
 		return fail(noNode)
@@ -266,10 +266,10 @@ func (e *evaluation) expected(s *selector, ctx *hcl.EvalContext) (want int, why 
 // argument evaluates an argument of a selector to a type; where it is unknown, why.
 func (e *evaluation) argument(s *selector, a *argument, t cty.Type, ctx *hcl.EvalContext) (v cty.Value, why *unknown) {
 	address := "selector." + s.name
-	if a.invalid {
+	if e.report.invalid[a] {
 		return v, &noNode
 	}
-	v, ok := evaluate(e.report, address, a.expr, ctx)
+	v, ok := evaluate(e.report, address, a.metered, ctx)
 	if !ok {
 		return v, &noNode
 	}

@@ -9,9 +9,10 @@ import (
 )
 
 // nameSets gives the lists of blocks the names that plan.Withheld has of them.
-func (p *Profile) nameSets() {
-	n := naming{sources: p.sources, bound: map[string][]string{}}
-	for _, b := range p.order {
+func (w *whole) nameSets(r *report) {
+	w.sets = map[*argument][]string{}
+	n := naming{report: r, bound: map[string][]string{}}
+	for _, b := range w.order {
 		if b.local != nil {
 			name := "local." + b.name
 			n.bound[name] = append([]string{name}, n.sets(b.local)...)
@@ -25,11 +26,11 @@ func (p *Profile) nameSets() {
 			n.bound[name] = append(n.bound[name], n.sets(s.nics)...)
 		}
 	}
-	for _, b := range p.blocks {
+	for _, b := range w.blocks {
 		for _, a := range b.spec.Attributes {
 			if layers := b.arguments[a.Name]; layers != nil && a.Type.IsListType() {
 				last := layers[len(layers)-1]
-				last.sets = n.sets(last)
+				w.sets[last] = n.sets(last)
 			}
 		}
 	}
@@ -37,12 +38,12 @@ func (p *Profile) nameSets() {
 
 // naming knows what locals and selectors are called.
 type naming struct {
-	sources map[string]sourceFile
-	bound   map[string][]string
+	report *report
+	bound  map[string][]string
 }
 
 func (n naming) sets(a *argument) []string {
-	if a.invalid {
+	if n.report.invalid[a] {
 		return nil
 	}
 	return n.of(a.expr)
@@ -90,7 +91,7 @@ func (n naming) of(e hclsyntax.Expression) []string {
 
 // text is what is written in one line at a place, or empty.
 func (n naming) text(rng hcl.Range) string {
-	src := n.sources[rng.Filename].src
+	src := n.report.files[rng.Filename].src
 	if !rng.CanSliceBytes(src) {
 		return ""
 	}

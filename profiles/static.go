@@ -50,9 +50,9 @@ type binding struct {
 	needs    []string
 }
 
-// check checks all expressions of a profile, marks those that are wrong as invalid,
+// check checks all expressions of a profile, notes those that are wrong,
 // and orders locals and selectors.
-func check(r *report, p *Profile, variables map[string]*variable) {
+func check(r *report, w *whole, variables map[string]*variable) {
 	values := map[string]cty.Type{}
 	for name, v := range variables {
 		values[name] = cty.DynamicPseudoType
@@ -62,7 +62,7 @@ func check(r *report, p *Profile, variables map[string]*variable) {
 	}
 	c := &checker{report: r, locals: map[string]cty.Type{}, roots: map[string]cty.Type{
 		"node": NodeSchema(), "var": cty.Object(values),
-		"local": dynamicObject(p.locals), "selector": selectorsType(p.selectors),
+		"local": dynamicObject(w.locals), "selector": selectorsType(w.selectors),
 	}}
 	for _, name := range sortedKeys(variables) {
 		v := variables[name]
@@ -72,14 +72,14 @@ func check(r *report, p *Profile, variables map[string]*variable) {
 			inner.argument("var."+name, condition.expr)
 		}
 	}
-	c.bindings(p)
-	for _, b := range p.blocks {
+	c.bindings(w)
+	for _, b := range w.blocks {
 		c.block(b)
 	}
-	if p.match != nil {
+	if w.match != nil {
 		m := &checker{report: r, identity: true, roots: map[string]cty.Type{"node": nodeTypes().identity}}
 		m.rootHint = "match sees the node alone"
-		m.argument("profile", p.match)
+		m.argument("profile", w.match)
 	}
 }
 
@@ -101,12 +101,12 @@ func selectorsType(selectors map[string]*selector) cty.Type {
 
 // bindings orders locals and selectors, finds cycles among them, and gives locals the
 // types of their expressions.
-func (c *checker) bindings(p *Profile) {
+func (c *checker) bindings(w *whole) {
 	all := map[string]*binding{}
-	for name, a := range p.locals {
+	for name, a := range w.locals {
 		all["local."+name] = &binding{name: name, local: a, needs: references(a)}
 	}
-	for name, s := range p.selectors {
+	for name, s := range w.selectors {
 		all["selector."+name] = &binding{name: name, selector: s, needs: references(s.arguments()...)}
 	}
 	graph := map[string][]string{}
@@ -125,7 +125,7 @@ func (c *checker) bindings(p *Profile) {
 		}
 		c.report.errorf(place, cycle[0], "Values depend on each other", "%s.", strings.Join(around(cycle), " needs "))
 		for _, name := range knots[i] {
-			all[name].invalidate()
+			all[name].invalidate(c.report)
 		}
 	}
 	for _, name := range order {
@@ -135,13 +135,13 @@ func (c *checker) bindings(p *Profile) {
 		} else {
 			c.selector(name, b.selector)
 		}
-		p.order = append(p.order, b)
+		w.order = append(w.order, b)
 	}
 }
 
-func (b *binding) invalidate() {
+func (b *binding) invalidate(r *report) {
 	for _, a := range b.arguments() {
-		a.invalid = true
+		r.invalid[a] = true
 	}
 }
 
@@ -184,8 +184,8 @@ func stepName(step hcl.Traverser) (string, bool) {
 func (c *checker) selector(address string, s *selector) {
 	if s.nics != nil {
 		t := c.argument(address, s.nics)
-		if !couldBeNICs(t) && !s.nics.invalid {
-			s.nics.invalid = true
+		if !couldBeNICs(t) && !c.report.invalid[s.nics] {
+			c.report.invalid[s.nics] = true
 			c.report.errorf(s.nics.expr.Range(), address, "Not a list of NICs", notNICs)
 		}
 	}
@@ -218,7 +218,7 @@ func (c *checker) block(b *block) {
 	if each != nil {
 		if n := literalElements(each[0].expr); n > maxInstances {
 			tooManyInstances(c.report, each[0], b.address, n)
-			each[0].invalid = true
+			c.report.invalid[each[0]] = true
 		}
 		element := elementType(c.argument(b.address, each[0]))
 		inner.roots = maps.Clone(c.roots)
@@ -228,12 +228,14 @@ func (c *checker) block(b *block) {
 		if name == "for_each" || name == "depends_on" {
 			continue
 		}
-		attribute, isAttribute := b.attribute(name)
+		keyed := b.keyed(name)
 		for _, a := range b.arguments[name] {
 			object, written := a.expr.(*hclsyntax.ObjectConsExpr)
-			if isAttribute && keyed(attribute.Type) && written {
-				inner.address, a.invalidItems = b.address, map[int]bool{}
-				inner.object(object, nil, a.invalidItems)
+			if keyed && written {
+				invalid := map[int]bool{}
+				c.report.invalidItems[a] = invalid
+				inner.address = b.address
+				inner.object(object, nil, invalid)
 				continue
 			}
 			inner.argument(b.address, a)
@@ -258,13 +260,13 @@ func literalElements(e hclsyntax.Expression) int {
 	return 0
 }
 
-// argument checks one expression and marks it when it is wrong. It returns its type.
+// argument checks one expression and notes it when it is wrong. It returns its type.
 func (c *checker) argument(address string, a *argument) cty.Type {
 	before := c.report.count
 	c.address = address
 	t := c.expr(a.expr, nil)
 	if c.report.count > before {
-		a.invalid = true
+		c.report.invalid[a] = true
 		return cty.DynamicPseudoType
 	}
 	return t

@@ -7,20 +7,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"syscall"
 
 	"busbar/internal/atomicfile"
+	"busbar/internal/lazyregexp"
 )
 
 // descriptor are names of what whoever started busbar opened for it: standard input, and
 // the pipes of a shell's <(...) and >(...) (proc_pid_fd(5)).
-var descriptor = regexp.MustCompile(`^(/dev/std(in|out|err)|(/dev/fd|/proc/self/fd)/[0-9]+)$`)
+var descriptor = lazyregexp.New(`^(/dev/std(in|out|err)|(/dev/fd|/proc/self/fd)/[0-9]+)$`)
 
 // stdin and stdout are other names of what a command line calls -.
 var (
-	stdin  = regexp.MustCompile(`^(-|/dev/stdin|(/dev/fd|/proc/self/fd)/0)$`)
-	stdout = regexp.MustCompile(`^(-|/dev/stdout|(/dev/fd|/proc/self/fd)/1)$`)
+	stdin  = lazyregexp.New(`^(-|/dev/stdin|(/dev/fd|/proc/self/fd)/0)$`)
+	stdout = lazyregexp.New(`^(-|/dev/stdout|(/dev/fd|/proc/self/fd)/1)$`)
 )
 
 // handedOver reports whether a file was opened by whoever started busbar, so that nothing

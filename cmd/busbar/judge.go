@@ -280,7 +280,7 @@ func (t *target) loadAll(c *console, l *profiles.Loader) error {
 	}
 	var all []*profiles.Profile
 	for _, name := range l.Names() {
-		p, diags := l.Load(name)
+		p, diags := l.Candidate(name)
 		if err := c.diagnose(diags); err != nil {
 			return err
 		}

@@ -3,10 +3,11 @@ package kernlog
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"busbar/internal/lazyregexp"
 )
 
 // Kind is what a line tells of.
@@ -88,67 +89,67 @@ type pattern struct {
 	kind Kind
 	// holds is in every such line: a cheap test before form.
 	holds string
-	form  *regexp.Regexp
+	form  *lazyregexp.Regexp
 	event func(e *Event, m []string) bool
 }
 
 // modules are those of which it matters that they do not fit.
-var modules = regexp.MustCompile(`^(nvidia.*|nv_peer_mem|gdrdrv|mlx[45]_.*|mlx_compat|ib_.*|rdma_.*|iw_cm|bnxt_.*|irdma)$`)
+var modules = lazyregexp.New(`^(nvidia.*|nv_peer_mem|gdrdrv|mlx[45]_.*|mlx_compat|ib_.*|rdma_.*|iw_cm|bnxt_.*|irdma)$`)
 
 var patterns = []pattern{
-	{Xid, "Xid (", regexp.MustCompile(`NVRM: Xid \((?:PCI:)?` + address + `[^)]*\): (\d{1,5})\b(.*)`), func(e *Event, m []string) bool {
+	{Xid, "Xid (", lazyregexp.New(`NVRM: Xid \((?:PCI:)?` + address + `[^)]*\): (\d{1,5})\b(.*)`), func(e *Event, m []string) bool {
 		e.Device, e.Code = pci(m[1]), number(m[2])
 		if change := recovery.FindStringSubmatch(m[3]); change != nil {
 			e.Name = change[1]
 		}
 		return true
 	}},
-	{SXid, "SXid (", regexp.MustCompile(`SXid \(PCI:` + address + `\): (\d{1,6}), (Fatal|Non-fatal)?`), func(e *Event, m []string) bool {
+	{SXid, "SXid (", lazyregexp.New(`SXid \(PCI:` + address + `\): (\d{1,6}), (Fatal|Non-fatal)?`), func(e *Event, m []string) bool {
 		e.Device, e.Code, e.Name = pci(m[1]), number(m[2]), strings.ToLower(m[3])
 		return true
 	}},
-	{GPULost, "fallen off the bus", regexp.MustCompile(`NVRM: (?:The NVIDIA )?GPU (?:at PCI:)?` + address + `.*fallen off the bus`), ofDevice},
-	{GPUInit, "rm_init_adapter failed", regexp.MustCompile(`NVRM: (?:GPU )?` + address + `: rm_init_adapter failed`), ofDevice},
-	{GPUInit, "RmInitAdapter failed", regexp.MustCompile(`NVRM: (?:GPU )?` + address + `: RmInitAdapter failed`), ofDevice},
-	{GPUInit, "NVIDIA devices were initialized", regexp.MustCompile(`NVRM: None of the NVIDIA devices were initialized`), always},
-	{GPUTaken, "probe routine was not called", regexp.MustCompile(`NVRM: The NVIDIA probe routine was not called`), always},
-	{VersionMismatch, "NVRM: API mismatch", regexp.MustCompile(`the version ([0-9.]+), but this kernel module has the version ([0-9.]*[0-9])`), func(e *Event, m []string) bool {
+	{GPULost, "fallen off the bus", lazyregexp.New(`NVRM: (?:The NVIDIA )?GPU (?:at PCI:)?` + address + `.*fallen off the bus`), ofDevice},
+	{GPUInit, "rm_init_adapter failed", lazyregexp.New(`NVRM: (?:GPU )?` + address + `: rm_init_adapter failed`), ofDevice},
+	{GPUInit, "RmInitAdapter failed", lazyregexp.New(`NVRM: (?:GPU )?` + address + `: RmInitAdapter failed`), ofDevice},
+	{GPUInit, "NVIDIA devices were initialized", lazyregexp.New(`NVRM: None of the NVIDIA devices were initialized`), always},
+	{GPUTaken, "probe routine was not called", lazyregexp.New(`NVRM: The NVIDIA probe routine was not called`), always},
+	{VersionMismatch, "NVRM: API mismatch", lazyregexp.New(`the version ([0-9.]+), but this kernel module has the version ([0-9.]*[0-9])`), func(e *Event, m []string) bool {
 		e.Name = m[1] + " and " + m[2]
 		return true
 	}},
-	{DMABufRefused, "not supported for dma-buf", regexp.MustCompile(`NVRM: dma-buf attach failed: PCI topology not supported`), always},
-	{PeerMemory, "peermem", regexp.MustCompile(`nvidia[-_]peermem \S+ ERROR (detected (invalid context))?`), func(e *Event, m []string) bool {
+	{DMABufRefused, "not supported for dma-buf", lazyregexp.New(`NVRM: dma-buf attach failed: PCI topology not supported`), always},
+	{PeerMemory, "peermem", lazyregexp.New(`nvidia[-_]peermem \S+ ERROR (detected (invalid context))?`), func(e *Event, m []string) bool {
 		e.Name = m[2]
 		return true
 	}},
-	{AER, "Bus Error: severity=", regexp.MustCompile(address + `: (?:AER: )?(?:PCIe|CXL) Bus Error: severity=(Correct|Uncorrect)[a-z]+(?: \((Non-Fatal|Fatal)\))?`), func(e *Event, m []string) bool {
+	{AER, "Bus Error: severity=", lazyregexp.New(address + `: (?:AER: )?(?:PCIe|CXL) Bus Error: severity=(Correct|Uncorrect)[a-z]+(?: \((Non-Fatal|Fatal)\))?`), func(e *Event, m []string) bool {
 		e.Device, e.Name = pci(m[1]), strings.ToLower(m[3])
 		if m[2] == "Correct" {
 			e.Name = "corrected"
 		}
 		return true
 	}},
-	{IOMMUFault, "IO_PAGE_FAULT", regexp.MustCompile(`(?:` + address + `: )?AMD-Vi: Event logged \[IO_PAGE_FAULT (?:device=([0-9a-f:.]+) )?`), func(e *Event, m []string) bool {
+	{IOMMUFault, "IO_PAGE_FAULT", lazyregexp.New(`(?:` + address + `: )?AMD-Vi: Event logged \[IO_PAGE_FAULT (?:device=([0-9a-f:.]+) )?`), func(e *Event, m []string) bool {
 		e.Device = pci(m[1] + m[2])
 		return true
 	}},
-	{IOMMUFault, "equest device [", regexp.MustCompile(`DMAR: ?\[DMA \w+(?: NO_PASID)?\] Request device \[([0-9a-f:.]+)\]`), func(e *Event, m []string) bool {
+	{IOMMUFault, "equest device [", lazyregexp.New(`DMAR: ?\[DMA \w+(?: NO_PASID)?\] Request device \[([0-9a-f:.]+)\]`), func(e *Event, m []string) bool {
 		e.Device = pci(m[1])
 		return true
 	}},
-	{IOMMUFault, "arm-smmu", regexp.MustCompile(`arm-smmu-v3 \S+: (?:event 0x[0-9a-f]+ received|event: [A-Z]\w+ client: (\S+))`), func(e *Event, m []string) bool {
+	{IOMMUFault, "arm-smmu", lazyregexp.New(`arm-smmu-v3 \S+: (?:event 0x[0-9a-f]+ received|event: [A-Z]\w+ client: (\S+))`), func(e *Event, m []string) bool {
 		e.Device = pci(m[1])
 		return true
 	}},
-	{BAR, "BAR", regexp.MustCompile(`NVRM: BAR(\d) is 0M @ 0x0 \(PCI:` + address + `\)`), func(e *Event, m []string) bool {
+	{BAR, "BAR", lazyregexp.New(`NVRM: BAR(\d) is 0M @ 0x0 \(PCI:` + address + `\)`), func(e *Event, m []string) bool {
 		e.Code, e.Device = number(m[1]), pci(m[2])
 		return true
 	}},
-	{BAR, "BAR", regexp.MustCompile(`\S+ ` + address + `: BAR ([0-5])(?: \[mem size [^]]*\]: (?:can't assign|failed to assign)|: (?:no space for|failed to assign) \[mem)`), func(e *Event, m []string) bool {
+	{BAR, "BAR", lazyregexp.New(`\S+ ` + address + `: BAR ([0-5])(?: \[mem size [^]]*\]: (?:can't assign|failed to assign)|: (?:no space for|failed to assign) \[mem)`), func(e *Event, m []string) bool {
 		e.Device, e.Code = pci(m[1]), number(m[2])
 		return true
 	}},
-	{MLX5, "mlx5_core", regexp.MustCompile(`mlx5_core ` + address + `.*(health compromised|Fatal error \d+ detected|firmware internal error|unrecoverable hardware error|handling bad device|timeout\. Will cause a leak|insufficient power|High temperature|Cable error)`), func(e *Event, m []string) bool {
+	{MLX5, "mlx5_core", lazyregexp.New(`mlx5_core ` + address + `.*(health compromised|Fatal error \d+ detected|firmware internal error|unrecoverable hardware error|handling bad device|timeout\. Will cause a leak|insufficient power|High temperature|Cable error)`), func(e *Event, m []string) bool {
 		e.Device, e.Name = pci(m[1]), "health"
 		switch m[2] {
 		case "timeout. Will cause a leak":
@@ -162,45 +163,45 @@ var patterns = []pattern{
 		}
 		return true
 	}},
-	{ModuleUnversioned, "no symbol version for", regexp.MustCompile(`(?:^|\s)(\w+): no symbol version for \w+`), ofModule},
-	{ModuleSymbol, "symbol", regexp.MustCompile(`(?:^|\s)(\w+): (?:disagrees about version of symbol|Unknown symbol) \w+`), ofModule},
-	{ModuleUnsigned, "is rejected", regexp.MustCompile(`(?:(\w+): )?Loading of (?:unsigned module|module with \w+ \w+) is rejected`), func(e *Event, m []string) bool {
+	{ModuleUnversioned, "no symbol version for", lazyregexp.New(`(?:^|\s)(\w+): no symbol version for \w+`), ofModule},
+	{ModuleSymbol, "symbol", lazyregexp.New(`(?:^|\s)(\w+): (?:disagrees about version of symbol|Unknown symbol) \w+`), ofModule},
+	{ModuleUnsigned, "is rejected", lazyregexp.New(`(?:(\w+): )?Loading of (?:unsigned module|module with \w+ \w+) is rejected`), func(e *Event, m []string) bool {
 		e.Name = m[1]
 		return true
 	}},
-	{ModuleUnsigned, "Lockdown: ", regexp.MustCompile(`Lockdown: \S+: unsigned module loading is restricted`), always},
-	{ParameterUnknown, "unknown parameter", regexp.MustCompile(`(?:^|\s)(\w+): unknown parameter '([^']+)' ignored`), func(e *Event, m []string) bool {
+	{ModuleUnsigned, "Lockdown: ", lazyregexp.New(`Lockdown: \S+: unsigned module loading is restricted`), always},
+	{ParameterUnknown, "unknown parameter", lazyregexp.New(`(?:^|\s)(\w+): unknown parameter '([^']+)' ignored`), func(e *Event, m []string) bool {
 		e.Name = m[1] + "." + m[2]
 		return modules.MatchString(m[1])
 	}},
-	{OptionUnknown, "AMD-Vi: Unknown option", regexp.MustCompile(`AMD-Vi: Unknown option - '([^']*)'`), func(e *Event, m []string) bool {
+	{OptionUnknown, "AMD-Vi: Unknown option", lazyregexp.New(`AMD-Vi: Unknown option - '([^']*)'`), func(e *Event, m []string) bool {
 		e.Name = "amd_iommu=" + m[1]
 		return true
 	}},
-	{OptionUnknown, "PCI: Unknown option", regexp.MustCompile("PCI: Unknown option `([^']*)'"), func(e *Event, m []string) bool {
+	{OptionUnknown, "PCI: Unknown option", lazyregexp.New("PCI: Unknown option `([^']*)'"), func(e *Event, m []string) bool {
 		e.Name = "pci=" + m[1]
 		return true
 	}},
-	{OptionUnknown, "ACS command line", regexp.MustCompile(`PCI: Can't parse ACS command line parameter`), func(e *Event, _ []string) bool {
+	{OptionUnknown, "ACS command line", lazyregexp.New(`PCI: Can't parse ACS command line parameter`), func(e *Event, _ []string) bool {
 		e.Name = "pci=config_acs or pci=disable_acs_redir"
 		return true
 	}},
-	{DMADomain, "iommu: Default domain", regexp.MustCompile(`iommu: Default domain type: ?(Passthrough|Translated)`), named},
-	{NoX2APIC, "x2apic", regexp.MustCompile(`x2apic: IRQ remapping doesn't support X2APIC mode`), always},
-	{NoX2APIC, "invalid APIC ID", regexp.MustCompile(`smpboot: CPU \d+ has invalid APIC ID`), func(e *Event, _ []string) bool {
+	{DMADomain, "iommu: Default domain", lazyregexp.New(`iommu: Default domain type: ?(Passthrough|Translated)`), named},
+	{NoX2APIC, "x2apic", lazyregexp.New(`x2apic: IRQ remapping doesn't support X2APIC mode`), always},
+	{NoX2APIC, "invalid APIC ID", lazyregexp.New(`smpboot: CPU \d+ has invalid APIC ID`), func(e *Event, _ []string) bool {
 		e.Name = "cpu"
 		return true
 	}},
-	{OrderingCycle, "ordering cycle", regexp.MustCompile(`systemd\[1\]: (?:\S+: Job (\S+)/\w+ deleted to break ordering cycle|Breaking ordering cycle by deleting job (\S+)/\w+)`), func(e *Event, m []string) bool {
+	{OrderingCycle, "ordering cycle", lazyregexp.New(`systemd\[1\]: (?:\S+: Job (\S+)/\w+ deleted to break ordering cycle|Breaking ordering cycle by deleting job (\S+)/\w+)`), func(e *Event, m []string) bool {
 		e.Name = m[1] + m[2]
 		return true
 	}},
-	{Segfault, "segfault at ", regexp.MustCompile(`\[\d+\]: segfault at [0-9a-f]+ .* in (lib(?:nccl|cuda|nvidia|ibverbs|mlx|rdmacm)[\w.+-]*)\[`), named},
+	{Segfault, "segfault at ", lazyregexp.New(`\[\d+\]: segfault at [0-9a-f]+ .* in (lib(?:nccl|cuda|nvidia|ibverbs|mlx|rdmacm)[\w.+-]*)\[`), named},
 }
 
 var (
-	recovery = regexp.MustCompile(`recovery action changed from .* to 0x[0-9a-f]+ \(([^)]*)\)`)
-	assigned = regexp.MustCompile(`\S+ ` + address + `: BAR ([0-5])(?: \[mem [^]]*\]: assigned|: assigned \[mem)`)
+	recovery = lazyregexp.New(`recovery action changed from .* to 0x[0-9a-f]+ \(([^)]*)\)`)
+	assigned = lazyregexp.New(`\S+ ` + address + `: BAR ([0-5])(?: \[mem [^]]*\]: assigned|: assigned \[mem)`)
 )
 
 func always(*Event, []string) bool { return true }

@@ -4,9 +4,10 @@ package kernlog
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"busbar/internal/lazyregexp"
 )
 
 // Record is one message of the kernel.
@@ -88,7 +89,7 @@ func (c *Collector) KmsgLine(line string) {
 	}
 }
 
-var escaped = regexp.MustCompile(`\\x[0-9a-f]{2}`)
+var escaped = lazyregexp.New(`\\x[0-9a-f]{2}`)
 
 // unescape undoes what msg_add_ext_text of kernel/printk/printk.c does to bytes that are no printable ASCII, and to backslashes.
 func unescape(message string) string {
@@ -104,21 +105,21 @@ func unescape(message string) string {
 
 // The forms of a line, after escape codes of colours are gone.
 var (
-	colour = regexp.MustCompile("\x1b\\[[0-9;]*m")
+	colour = lazyregexp.New("\x1b\\[[0-9;]*m")
 	// dmesg --raw: <6>, <30>.
-	raw = regexp.MustCompile(`^<(\d{1,3})>`)
+	raw = lazyregexp.New(`^<(\d{1,3})>`)
 	// dmesg --decode: "kern  :warn  : ".
-	decoded = regexp.MustCompile(`^[a-z0-9]+ *:(emerg|alert|crit|err|warn|notice|info|debug) *: ?`)
+	decoded = lazyregexp.New(`^[a-z0-9]+ *:(emerg|alert|crit|err|warn|notice|info|debug) *: ?`)
 	// Seconds since boot, with the caller behind (CONFIG_PRINTK_CALLER): "[   12.345678] ", "[   12.345678][    T1] ".
-	seconds = regexp.MustCompile(`^\[ *(\d+\.\d+)\](?:\[ *[TC]\d+\])? ?`)
+	seconds = lazyregexp.New(`^\[ *(\d+\.\d+)\](?:\[ *[TC]\d+\])? ?`)
 	// A time of day, of dmesg --ctime and --reltime: "[Sun Feb 23 16:24:18 2025] ", "[Aug 4 09:48] ", "[  +0.000012] ".
-	ctime = regexp.MustCompile(`^\[( *\+\d+\.\d+|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} *\d+ \d\d:\d\d(?::\d\d \d{4})?)\](?:\[ *[TC]\d+\])? ?`)
+	ctime = lazyregexp.New(`^\[( *\+\d+\.\d+|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} *\d+ \d\d:\d\d(?::\d\d \d{4})?)\](?:\[ *[TC]\d+\])? ?`)
 	// dmesg --time-format iso: "2025-01-21T04:41:44,285060+00:00 ".
-	iso = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d+[-+]\d\d:\d\d `)
+	iso = lazyregexp.New(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d+[-+]\d\d:\d\d `)
 	// journalctl and syslog: a time, the host, who speaks: "Sep 24 20:30:43 ubu kernel: ", "2025-01-21T04:41:44+0000 ubu kernel: ".
-	journal = regexp.MustCompile(`^([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?[-+A-Z][A-Z0-9:]*)?) \S+ (?:kernel: |([\w@.-]+\[\d+\]: ))`)
+	journal = lazyregexp.New(`^([A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d(?:\.\d+)?|(?:[A-Z][a-z]{2} )?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?[-+A-Z][A-Z0-9:]*)?) \S+ (?:kernel: |([\w@.-]+\[\d+\]: ))`)
 	// journalctl -o short-monotonic: behind the seconds, the host and who speaks.
-	monotonic = regexp.MustCompile(`^\S+ (?:kernel: |(systemd\[\d+\]: ))`)
+	monotonic = lazyregexp.New(`^\S+ (?:kernel: |(systemd\[\d+\]: ))`)
 )
 
 var levels = map[string]int{"emerg": 0, "alert": 1, "crit": 2, "err": 3, "warn": 4, "notice": 5, "info": 6, "debug": 7}
@@ -176,7 +177,7 @@ func parseTextLine(line string, follows bool) (r Record, form int) {
 // parseLine reads a line of text; stamped: it says when or how urgent.
 func parseLine(line string) (r Record, stamped bool) {
 	rest := line
-	take := func(form *regexp.Regexp) []string {
+	take := func(form *lazyregexp.Regexp) []string {
 		m := form.FindStringSubmatch(rest)
 		if m != nil {
 			rest, stamped = rest[len(m[0]):], true

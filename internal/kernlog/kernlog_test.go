@@ -246,3 +246,12 @@ func FuzzCollect(f *testing.F) {
 		}
 	})
 }
+
+// TestPatternsCompile: what stands in event.go is compiled by the first line that asks.
+func TestPatternsCompile(t *testing.T) {
+	for _, p := range patterns {
+		if p.form.MatchString("") {
+			t.Errorf("%s: an empty line is one", p.kind)
+		}
+	}
+}

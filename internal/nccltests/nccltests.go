@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"busbar/internal/lazyregexp"
 )
 
 // Result is what was printed: one run of a program, or several.
@@ -126,16 +127,16 @@ func (r Row) Alike(other Row) bool {
 
 var (
 	// What mpirun --tag-output and kubectl logs put before a line.
-	tag       = regexp.MustCompile(`^\s*\[\d+,\d+\]<std(?:out|err)>: ?`)
-	begins    = regexp.MustCompile(`^#? ?nThreads?:? \d+ nGpus:? \d+ `)
-	starting  = regexp.MustCompile(`^# Collective test starting: (\S+)`)
-	concluded = regexp.MustCompile(`^# Collective test concluded: (\S+)`)
-	version   = regexp.MustCompile(`^# nccl-tests version (\S+) .*nccl-library=(\d+)`)
-	device    = regexp.MustCompile(`^#\s+Rank\s+(\d{1,9})(?: Group\s+\d+)? Pid\s+\d+ on\s+(\S+) device\s+\d+ \[([0-9a-fA-Fx:.]+)\] (.+?)\s*$`)
-	bounds    = regexp.MustCompile(`^(?:#\s*)?Out of bounds values\s*: (\d{1,18}) `)
-	average   = regexp.MustCompile(`^(?:#\s*)?Avg bus bandwidth\s*: (\S+)`)
-	failure   = regexp.MustCompile(`Test (?:NCCL |CUDA |MPI )?(?:failure|timeout)\b.*`)
-	row       = regexp.MustCompile(`^\d+\s+\d+\s+[a-z]\w*\s`)
+	tag       = lazyregexp.New(`^\s*\[\d+,\d+\]<std(?:out|err)>: ?`)
+	begins    = lazyregexp.New(`^#? ?nThreads?:? \d+ nGpus:? \d+ `)
+	starting  = lazyregexp.New(`^# Collective test starting: (\S+)`)
+	concluded = lazyregexp.New(`^# Collective test concluded: (\S+)`)
+	version   = lazyregexp.New(`^# nccl-tests version (\S+) .*nccl-library=(\d+)`)
+	device    = lazyregexp.New(`^#\s+Rank\s+(\d{1,9})(?: Group\s+\d+)? Pid\s+\d+ on\s+(\S+) device\s+\d+ \[([0-9a-fA-Fx:.]+)\] (.+?)\s*$`)
+	bounds    = lazyregexp.New(`^(?:#\s*)?Out of bounds values\s*: (\d{1,18}) `)
+	average   = lazyregexp.New(`^(?:#\s*)?Avg bus bandwidth\s*: (\S+)`)
+	failure   = lazyregexp.New(`Test (?:NCCL |CUDA |MPI )?(?:failure|timeout)\b.*`)
+	row       = lazyregexp.New(`^\d+\s+\d+\s+[a-z]\w*\s`)
 )
 
 // reader is the state between lines.

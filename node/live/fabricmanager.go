@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os/exec"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
+	"busbar/internal/lazyregexp"
 	"busbar/node"
 )
 
@@ -30,7 +30,7 @@ var (
 
 // companionVersion is what they print with --version: "Fabric Manager version is : 580.95.05" (Fabric Manager User Guide, "Fabric
 // Manager Startup Options") and "IMEX version is: 570.148.08" (bottlerocket-kernel-kit pull request 204).
-var companionVersion = regexp.MustCompile(`(?m)^\s*(?:Fabric Manager|IMEX) version is\s*:\s*([0-9]+(?:\.[0-9]+)+)\s*$`)
+var companionVersion = lazyregexp.New(`(?m)^\s*(?:Fabric Manager|IMEX) version is\s*:\s*([0-9]+(?:\.[0-9]+)+)\s*$`)
 
 // reader says how it is read.
 func (c companion) reader() kindReader { return readsByChild(c.kind, c.without) }

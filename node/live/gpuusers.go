@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"busbar/internal/lazyregexp"
 	"busbar/internal/p2p"
 	"busbar/node"
 )
@@ -20,7 +20,7 @@ const (
 )
 
 // gpuDevice is the device file of a GPU; its number is the minor number.
-var gpuDevice = regexp.MustCompile(`^/dev/nvidia([0-9]+)$`)
+var gpuDevice = lazyregexp.New(`^/dev/nvidia([0-9]+)$`)
 
 // lookers look after GPUs and do not work on them, by the names that the kernel has of them, which are
 // cut at TASK_COMM_LEN: nvidia-persistenced, nvidia-smi, and DCGM's host engine and exporter.

@@ -1,17 +1,17 @@
 package live
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"busbar/internal/lazyregexp"
 	"busbar/node"
 )
 
 // stepDaemon is the title that slurmstepd gives itself, one for each step of a job (slurm.schedmd.com/cgroup_v2.html):
 // "slurmstepd: [3385.0]", "slurmstepd: [3385.extern]". One called "slurmstepd infinity" keeps the cgroup and has no job.
-var stepDaemon = regexp.MustCompile(`^slurmstepd: \[(\d+)[].+_]`)
+var stepDaemon = lazyregexp.New(`^slurmstepd: \[(\d+)[].+_]`)
 
 // slurmJobs looks for the daemons that Slurm starts for each step of a job on this node.
 func (s *session) slurmJobs(string) node.Value[[]string] {
