@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -80,7 +81,8 @@ func isTar(head []byte) bool {
 }
 
 // Dir are the recordings in a file system, all files NAME.json, NAME.json.gz and NAME.json.zst at any depth, sorted by path; files and directories
-// whose names begin with a dot are left out. A file system without any is one that cannot be read.
+// whose names begin with a dot are left out. NAME.json.xz, .bz2 and .zip are recordings that cannot be read. A file system without any is one
+// that cannot be read.
 func Dir(fsys fs.FS, name string) iter.Seq[Recording] {
 	return func(yield func(Recording) bool) {
 		found := false
@@ -111,9 +113,11 @@ func Dir(fsys fs.FS, name string) iter.Seq[Recording] {
 	}
 }
 
-// isRecording tells by its name whether a file in a directory or an archive is a recording.
+// isRecording tells by its name whether a file in a directory or an archive is a recording, also one in a form that is not read.
 func isRecording(name string) bool {
-	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".json.gz") || strings.HasSuffix(name, ".json.zst")
+	return slices.ContainsFunc([]string{"", ".gz", ".zst", ".xz", ".bz2", ".zip"}, func(compressed string) bool {
+		return strings.HasSuffix(name, ".json"+compressed)
+	})
 }
 
 func readFile(fsys fs.FS, name string) ([]byte, error) {

@@ -81,12 +81,24 @@ func tarred(t testing.TB, files ...string) string {
 	return b.String()
 }
 
+// The heads of files in forms that are not read, and what is said of each.
+const (
+	xzHead     = "\xfd7zXZ\x00\x00\x04"
+	bzip2Head  = "BZh91AY&SY"
+	zipHead    = "PK\x03\x04\x14"
+	xzError    = ": error: it is compressed with xz, which busbar does not read: xz -dc FILE | busbar plan --node -"
+	bzip2Error = ": error: it is compressed with bzip2, which busbar does not read: bzip2 -dc FILE | busbar plan --node -"
+	zipError   = ": error: it is a zip archive, which busbar does not read: unzip FILE -d recordings && busbar plan --node recordings"
+)
+
 func TestDir(t *testing.T) {
 	fsys := fstest.MapFS{
 		"b.json": {Data: []byte("2")}, "a.json": {Data: []byte("1")}, "rack 7/c.json.gz": {Data: []byte(zipped(t, "3"))}, "rack 7/d.json.gz": {Data: []byte("\x1f\x8bx")}, "rack 7/f.json.zst": {Data: []byte(zstandard(t, "4"))},
 		"notes.txt": {Data: []byte("x")}, ".hidden.json": {Data: []byte("x")}, ".git/x.json": {Data: []byte("x")}, "z.json": {Mode: 0o644 | 1<<25}, "dir.json/e.json": {Data: []byte("5")},
+		"rack 7/g.json.xz": {Data: []byte(xzHead)}, "rack 7/h.json.bz2": {Data: []byte(bzip2Head)}, "rack 7/i.json.zip": {Data: []byte(zipHead)},
 	}
-	want := []string{"recs/a.json: 1", "recs/b.json: 2", "recs/dir.json/e.json: 5", "recs/rack 7/c.json.gz: 3", "recs/rack 7/d.json.gz: error: unexpected EOF", "recs/rack 7/f.json.zst: 4", "recs/z.json: error: open z.json: is no regular file"}
+	want := []string{"recs/a.json: 1", "recs/b.json: 2", "recs/dir.json/e.json: 5", "recs/rack 7/c.json.gz: 3", "recs/rack 7/d.json.gz: error: unexpected EOF", "recs/rack 7/f.json.zst: 4",
+		"recs/rack 7/g.json.xz" + xzError, "recs/rack 7/h.json.bz2" + bzip2Error, "recs/rack 7/i.json.zip" + zipError, "recs/z.json: error: open z.json: is no regular file"}
 	if diff := cmp.Diff(want, told(fleet.Dir(fsys, "recs"))); diff != "" {
 		t.Error(diff)
 	}
@@ -98,9 +110,6 @@ func TestDir(t *testing.T) {
 func TestFile(t *testing.T) {
 	archive := tarred(t, "fleet/", "", "fleet/b.json", "2", "fleet/README", "x", "fleet/a.json", "1", "fleet/c.json.gz", zipped(t, "3"))
 	several := []string{"f/fleet/b.json: 2", "f/fleet/a.json: 1", "f/fleet/c.json.gz: 3"}
-	packed := func(kind, command string) []string {
-		return []string{"f: error: it is " + kind + ", which busbar does not read: " + command}
-	}
 	for name, c := range map[string]struct {
 		text string
 		want []string
@@ -119,9 +128,10 @@ func TestFile(t *testing.T) {
 		"no zstd":             {"\x28\xb5\x2f\xfd\x00", []string{"f: error: unexpected EOF"}},
 		// RFC 8878, 3.1.1.1: a frame without a content size, whose window is of 2^27 bytes (exponent 17), and an empty last block.
 		"zstd, large window": {"\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00", []string{"f: error: it was compressed with zstd and takes more than 32 MiB to read: zstd -dc --long=31 FILE | busbar plan --node -"}},
-		"xz":                 {"\xfd7zXZ\x00\x00\x04", packed("compressed with xz", "xz -dc FILE | busbar plan --node -")},
-		"bzip2":              {"BZh91AY&SY", packed("compressed with bzip2", "bzip2 -dc FILE | busbar plan --node -")},
-		"zip":                {"PK\x03\x04\x14", packed("a zip archive", "unzip FILE -d recordings && busbar plan --node recordings")},
+		"xz":                 {xzHead, []string{"f" + xzError}},
+		"bzip2":              {bzip2Head, []string{"f" + bzip2Error}},
+		"zip":                {zipHead, []string{"f" + zipError}},
+		"xz in an archive":   {tarred(t, "a.json.xz", xzHead, "b.json.bz2", bzip2Head, "c.json", "3"), []string{"f/a.json.xz" + xzError, "f/b.json.bz2" + bzip2Error, "f/c.json: 3"}},
 		"no gzip":            {"\x1f\x8b\x00", []string{"f: error: unexpected EOF"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	}
 	findings := slices.Clone(planned.Plan.Findings)
 	for i, f := range findings {
-		findings[i].Source, findings[i].Summary = p.Cite(f.Source), p.CiteIn(f.Summary)
+		findings[i].Source, findings[i].Summary, findings[i].Fix = p.Cite(f.Source), p.CiteIn(f.Summary), p.CiteIn(f.Fix)
 	}
 	for _, run := range p.Collectives() {
 		for _, f := range proofs.JudgeCollectives(run.Result, proofs.WantedCollectives{Address: ncclTestsAddress}) {

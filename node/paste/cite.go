@@ -9,10 +9,12 @@ import (
 	"busbar/node"
 )
 
-// place is where the text of a node's file stands: in which of the texts that were given, and its first line there, from 1.
+// place is where the text of a node's file stands: in which of the texts that were given, and its first line there, from 1. assumed: that it is
+// this file of the node is told by its content alone.
 type place struct {
-	file  string
-	first int
+	file    string
+	first   int
+	assumed bool
 }
 
 // stands notes where the text of a node's file stands, and is its path on the node: where somebody said that it is, else assumed.
@@ -21,7 +23,7 @@ func (d *draft) stands(s section, assumed string) string {
 	if d.places == nil {
 		d.places = map[string][]place{}
 	}
-	if at := (place{s.file, s.first}); !slices.Contains(d.places[path], at) {
+	if at := (place{s.file, s.first, s.path == ""}); !slices.Contains(d.places[path], at) {
 		d.places[path] = append(d.places[path], at)
 	}
 	return path
@@ -58,30 +60,41 @@ func ofKernel(path string) bool {
 	return strings.HasPrefix(path, "/sys/") || strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/")
 }
 
-// CiteIn is a sentence whose PATH:LINE of files of the node are those of the texts.
+// CiteIn is a sentence whose PATH:LINE of files of the node are those of the texts, and PATH too where only a text's content says that it
+// is that file.
 func (p *Paste) CiteIn(sentence string) string {
 	for _, path := range slices.Sorted(maps.Keys(p.draft.places)) {
 		places := p.draft.places[path]
-		if len(places) != 1 || places[0] == (place{path, 1}) {
+		if len(places) != 1 || places[0].file == path && places[0].first == 1 {
 			continue
 		}
 		var b strings.Builder
 		for rest := sentence; ; {
-			before, after, found := strings.Cut(rest, path+":")
+			before, after, found := strings.Cut(rest, path)
 			b.WriteString(before)
 			if !found {
 				break
 			}
-			n := digits(after)
-			line, err := strconv.Atoi(after[:n])
-			if err != nil {
-				b.WriteString(path + ":")
-			} else {
-				b.WriteString(places[0].at(line).String())
+			rest = after
+			n := 0
+			if strings.HasPrefix(after, ":") {
+				n = digits(after[1:])
 			}
-			rest = after[n:]
+			line, err := strconv.Atoi(after[min(1, len(after)):][:n])
+			switch {
+			case err == nil:
+				b.WriteString(places[0].at(line).String())
+				rest = after[1+n:]
+			case places[0].assumed && !longerPath.MatchString(after):
+				b.WriteString(places[0].at(0).String())
+			default:
+				b.WriteString(path)
+			}
 		}
 		sentence = b.String()
 	}
 	return sentence
 }
+
+// longerPath is what follows a path that is the beginning of another one.
+var longerPath = expression(`^[.-]?[\w/]`)

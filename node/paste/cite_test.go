@@ -50,6 +50,18 @@ func TestCite(t *testing.T) {
 	}
 }
 
+// A sentence does not name a file of the node where a text's content alone says that it is that.
+func TestCiteAssumed(t *testing.T) {
+	var p Paste
+	if err := p.Add("mail.txt", "", strings.NewReader("hello\n\nNCCL_DEBUG=INFO\n")); err != nil {
+		t.Fatal(err)
+	}
+	const in = "/etc/nccl.conf:1 and /etc/nccl.conf, not /etc/nccl.conf.d/x, /etc/nccl.conf: no line, /etc/nccl.conf."
+	if got, want := p.CiteIn(in), "mail.txt:3 and mail.txt:3, not /etc/nccl.conf.d/x, mail.txt:3: no line, mail.txt:3."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A process is called what text calls it: nobody gave a unit.
 func TestProcess(t *testing.T) {
 	const limits = "Limit                     Soft Limit           Hard Limit           Units\nMax locked memory         65536                65536                bytes\n"

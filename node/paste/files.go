@@ -131,16 +131,38 @@ func (d *draft) sysctl(name, value string, source node.Source) {
 }
 
 // ncclLine reports a line that NCCL's file may have, also a mistaken one: a name in capitals that NCCL knows, or that begins with
-// NCCL_, before =.
+// NCCL_, before =. An attribute of HCL or TOML (indented, blanks around =), a command or a sentence that begins with an assignment is none.
 func ncclLine(line string) (is, known bool) {
-	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export ")
-	name, _, ok := strings.Cut(line, "=")
-	name = strings.TrimSpace(name)
-	if !ok || name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+	assignment := strings.TrimLeft(line, " \t")
+	indented := len(assignment) < len(line)
+	name, value, ok := strings.Cut(strings.TrimPrefix(assignment, exported), "=")
+	trimmed := strings.TrimSpace(name)
+	if !ok || trimmed == "" || strings.Trim(trimmed, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
 		return false, false
 	}
-	_, found := ncclconf.LookupKey(name)
-	return true, found || strings.HasPrefix(name, "NCCL_")
+	if indented && strings.HasSuffix(name, " ") || !oneValue(value) {
+		return false, false
+	}
+	_, found := ncclconf.LookupKey(trimmed)
+	return true, found || strings.HasPrefix(trimmed, "NCCL_")
+}
+
+// exported is what a shell has before an assignment that programs are to see.
+const exported = "export "
+
+// oneValue reports a value behind which no other words stand but a comment. The items of a list may be apart, and what is quoted.
+func oneValue(value string) bool {
+	value, _, _ = strings.Cut(strings.TrimSpace(value), " #")
+	if quote := strings.Trim(value[:min(1, len(value))], `"'`); quote == "" && len(value) > 1 && value[0] == value[len(value)-1] {
+		return true
+	}
+	words := strings.Fields(value)
+	for i, word := range words {
+		if i < len(words)-1 && !strings.HasSuffix(word, ",") {
+			return false
+		}
+	}
+	return true
 }
 
 const ncclPath = "/etc/nccl.conf"
@@ -151,12 +173,19 @@ var ncclKind = kind{
 		if p.path == ncclPath || path.Base(p.path) == ".nccl.conf" {
 			return match{len(p.lines), 2}
 		}
-		known := 0
+		if shebang.MatchString(p.lines[0]) || strings.HasPrefix(p.path, "/etc/") && !strings.Contains(path.Base(p.path), "nccl") {
+			return match{}
+		}
+		known, exports := 0, false
 		n, said := block(p.lines, false, func(_ int, line string) bool {
 			is, isKnown := ncclLine(line)
 			known += one(is && isKnown)
+			exports = exports || is && strings.HasPrefix(strings.TrimLeft(line, " \t"), exported)
 			return is
 		})
+		if whole := p.begins && rest(p.lines[n:]); exports && !whole && !strings.Contains(p.command, "nccl.conf") {
+			return match{n, 0} // commands of a shell
+		}
 		// One sign is the form of all lines, another that NCCL knows the names.
 		return match{n, one(said > 0) + one(known > 0) + one(said > 0 && known == said)}
 	},
@@ -165,11 +194,27 @@ var ncclKind = kind{
 			d.addFile(node.NCCLUserFiles, "", s, "", s.raw())
 			return ""
 		}
-		s.path = ncclPath
+		if s.path != ncclPath {
+			s.path = ""
+		}
 		d.stands(s, ncclPath)
 		say(d, node.File, ncclPath, node.Known(node.FileState{Exists: true, Text: s.raw()}, node.Source{Path: ncclPath}))
 		return ""
 	},
+}
+
+// shebang is the first line of a script that a shell runs (execve(2)).
+var shebang = expression(`^#! *(?:/\S*/)?(?:env +(?:-S +)?)?(?:/\S*/)?(?:ba|da|z|k|a)?sh(?: |$)`)
+
+var scriptKind = kind{
+	name: "shell script",
+	scan: func(p piece) match {
+		if !shebang.MatchString(p.lines[0]) {
+			return match{}
+		}
+		return match{while(p.lines, func(string) bool { return true }), 2}
+	},
+	unread: "what a script does when it is run is not read: give what it prints, or the file that it writes",
 }
 
 // Limits: limits.conf(5), the table of /proc/PID/limits, and a shell's ulimit -a.

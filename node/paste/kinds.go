@@ -9,6 +9,6 @@ var kinds = []kind{
 	modprobeKind, modulesLoadKind, sysctlKind, limitsKind, procLimitsKind, ulimitKind, unitKind, osReleaseKind, mountsKind, markerKind,
 	sysfsKind, pathsKind, hcaListKind, qosKind, dcbKind, portTableKind, mtuTableKind, briefKind, ipKind, ibdevKind, showGIDsKind, ibstatKind, ibstatusKind, devinfoKind, rdmaLinkKind, ethtoolKind, mlxlinkKind,
 	ncclKind, ncclLogKind, ncclXMLKind, ncclTestsKind, kernelLogKind,
-	fabricManagerKind, unitListKind, unitStatusKind, draKind, dpkgKind, rpmKind, lscpuKind, numactlKind, shellKind,
+	fabricManagerKind, unitListKind, unitStatusKind, draKind, dpkgKind, rpmKind, lscpuKind, numactlKind, shellKind, scriptKind,
 	recordingKind, reportKind,
 }

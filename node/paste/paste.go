@@ -69,6 +69,10 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 	if packed != nil {
 		path = unpackedName(path)
 	}
+	if kind := archive(head); kind != "" {
+		p.input(Input{File: file, Unread: "it is a " + kind + " archive: unpack it and give the directory"})
+		return nil
+	}
 	buffered, head = utf8Text(buffered, head)
 	switch {
 	case len(head) == 0 && packed.why() != "":

@@ -131,6 +131,38 @@ func TestPlaced(t *testing.T) {
 	}
 }
 
+// What assigns to NCCL's variables is nccl.conf only where nothing says otherwise.
+func TestNCCLConf(t *testing.T) {
+	const conf = "NCCL_DEBUG=INFO\nNCCL_IB_TIMEOUT=22\n"
+	for name, tt := range map[string]struct {
+		file, text string
+		want       []string
+	}{
+		"file":                       {"x", conf, []string{"nccl.conf"}},
+		"export, and nothing else":   {"x", "export NCCL_DEBUG=INFO\nexport NCCL_SOCKET_IFNAME=eth0\n", []string{"nccl.conf"}},
+		"export, printed":            {"x", "hello\n$ cat nccl.conf\nexport NCCL_DEBUG=INFO\n$ date\n", []string{"?", "nccl.conf"}},
+		"export at its place":        {"sos/etc/nccl.conf", "export NCCL_DEBUG=INFO\nmpirun\n", []string{"nccl.conf"}},
+		"blanks around =":            {"x", "NCCL_DEBUG = INFO\nNCCL_IB_GID_INDEX = 3\n", []string{"nccl.conf"}},
+		"comment behind a value":     {"x", "NCCL_IB_GID_INDEX=3 # RoCE v2\n", []string{"nccl.conf"}},
+		"blanks in a list":           {"x", "NCCL_IB_HCA=mlx5_0, mlx5_1\n", []string{"nccl.conf"}},
+		"quoted":                     {"x", "NCCL_DEBUG_SUBSYS=\"INIT NET\"\n", []string{"nccl.conf"}},
+		"script":                     {"x", "#!/bin/bash\n\n\n\n# of the job\nexport NCCL_DEBUG=INFO\nNCCL_IB_TIMEOUT=\"22\"\nmpirun ./all_reduce_perf\n", []string{"shell script"}},
+		"script of env":              {"x", "#!/usr/bin/env bash\nNCCL_IB_TIMEOUT=\"22\"\n", []string{"shell script"}},
+		"script in Markdown":         {"x", "```\n#!/bin/sh\nNCCL_IB_TIMEOUT=\"22\"\n```\n\n" + conf, []string{"shell script", "nccl.conf"}},
+		"script of Python":           {"x", "#!/usr/bin/python3\n", []string{"?"}},
+		"commands of a shell":        {"x", "export NCCL_DEBUG=\"INFO\"\nmpirun ./all_reduce_perf\n", []string{"?"}},
+		"command":                    {"x", "NCCL_DEBUG=INFO mpirun -np 8 ./all_reduce_perf\n", []string{"?"}},
+		"command that goes on":       {"x", "NCCL_DEBUG=INFO \\\n  ./all_reduce_perf\n", []string{"?"}},
+		"sentence":                   {"x", "NCCL_DEBUG=ABORT for all jobs.\n", []string{"?"}},
+		"HCL":                        {"x", "nccl {\n  settings = {\n    NCCL_IB_TIMEOUT = 22\n    NCCL_IB_TC  = 104\n  }\n}\n", []string{"?"}},
+		"another file of the node's": {"sos/etc/environment", conf, []string{"?"}},
+	} {
+		if _, inputs := pasted(t, [2]string{tt.file, tt.text}); !cmp.Equal(tt.want, kindsOf(inputs)) {
+			t.Errorf("%s: it is %v, want %v", name, kindsOf(inputs), tt.want)
+		}
+	}
+}
+
 // A mixed paste: Markdown, prompts, quotes, words of people around it.
 func TestMixed(t *testing.T) {
 	f, inputs := pasted(t, [2]string{"mixed.md", testdata(t, "mixed.md")})

@@ -11,6 +11,8 @@ type piece struct {
 	lines []string
 	// path where it stood on the node, and the command that printed it; empty where nobody said.
 	path, command string
+	// begins: it is the beginning of its text.
+	begins bool
 }
 
 // at is whether the piece stood in a directory on the node.

@@ -273,7 +273,7 @@ func (seen *seeker) recognise(t *text, first, end int) (best *kind, at match, li
 		if seen[view] == nil {
 			seen[view] = map[int]int{}
 		}
-		pc := piece{lines: candidate, path: t.where, command: t.typed}
+		pc := piece{lines: candidate, path: t.where, command: t.typed, begins: t.before+first == 0}
 		for i := range kinds {
 			if first < seen[view][i] {
 				continue

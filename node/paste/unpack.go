@@ -24,6 +24,24 @@ const (
 // suffixes of the names of compressed files.
 var suffixes = []string{".gz", ".zst", ".bz2", ".xz"}
 
+// Of what holds many files: zip (APPNOTE.TXT of PKWARE), and tar, which has its magic in the first header at tarOffset (tar(5)).
+const (
+	zipMagic  = "PK\x03\x04"
+	tarMagic  = "ustar"
+	tarOffset = 257
+)
+
+// archive is the kind of archive that begins with head; empty for none.
+func archive(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte(zipMagic)):
+		return "zip"
+	case len(head) > tarOffset && bytes.HasPrefix(head[tarOffset:], []byte(tarMagic)):
+		return "tar"
+	}
+	return ""
+}
+
 // unpackedName is the name of what a compressed file holds.
 func unpackedName(name string) string {
 	for _, s := range suffixes {

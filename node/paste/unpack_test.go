@@ -51,6 +51,7 @@ const bzipped = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\xa9\xbb\x86\x41\x00\x0
 func TestUnpack(t *testing.T) {
 	const conf = "NCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0\n"
 	long := strings.Repeat(conf, 2000)
+	tarred := "nccl.conf" + strings.Repeat("\x00", tarOffset-9) + "ustar\x0000" + strings.Repeat("\x00", 247)
 	for name, tt := range map[string]struct{ text, kind, unread, doubt string }{
 		"gzip":                 {packed(t, conf, gzipped), "nccl.conf", "", ""},
 		"two members of gzip":  {packed(t, conf, gzipped) + packed(t, conf, gzipped), "nccl.conf", "", ""},
@@ -62,6 +63,9 @@ func TestUnpack(t *testing.T) {
 		"xz":                   {"\xfd7zXZ\x00\x00\x04", "", "it is compressed with xz", ""},
 		"nothing, by gzip":     {packed(t, "", gzipped), "", "it is empty", ""},
 		"a program, by gzip":   {packed(t, "\x7fELF\x02\x01\x01\x00\x00", gzipped), "", "it is no text", ""},
+		"zip":                  {"PK\x03\x04\x14\x00", "", "it is a zip archive: unpack it and give the directory", ""},
+		"tar":                  {tarred, "", "it is a tar archive: unpack it and give the directory", ""},
+		"tar, by gzip":         {packed(t, tarred, gzipped), "", "it is a tar archive: unpack it and give the directory", ""},
 		"a text of that title": {"BZh is what it begins with\n", "", "busbar does not know what this is", ""},
 	} {
 		var p Paste
