@@ -242,6 +242,7 @@ func (PCIeLink) Explanations() []plan.Explanation {
 		Risk: "The node has to be off for it.", Sources: []string{sysfsPCI},
 	},
 		plan.Explanation{ID: "pcie_link.link", Title: "the PCIe link of a device cannot be judged"},
+		plan.Explanation{ID: "pcie_link.down", Title: "a device cannot be reached over its PCIe link", Why: "It has fallen off the bus, is not powered or does not train its link. Nothing can use it, and what waits for it hangs.", Read: "What lspci printed: revision ff and header type 7f are registers that read as ones, width x0 is a link that is down.", Fix: "Look for Xid 79, AER and pciehp in the kernel log; power the node off and on.", Risk: "It ends all that runs on the node."},
 		plan.Explanation{ID: "pcie_link.speed", Title: "a PCIe link is slower than both of its ends can"},
 		plan.Explanation{ID: "pcie_link.width", Title: "a PCIe link has fewer lanes than both of its ends can"},
 		plan.Explanation{ID: "pcie_link.limit", Title: "a device can do more than its slot"},

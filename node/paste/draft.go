@@ -458,7 +458,7 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 	}
 	set(&x.pciLink.Current, linkOf(x.gpu.PCIeGeneration, x.gpu.PCIeWidth))
 	set(&x.pciLink.Max, linkOf(x.gpu.PCIeMaxGeneration, x.gpu.PCIeMaxWidth))
-	if !x.pciLink.Current.IsZero() {
+	if !x.pciLink.Current.IsZero() || x.pciLink.Fault != "" {
 		note(node.PCILink.Name(), key, node.PCILink.Answer(key, node.Known(x.pciLink, x.source)))
 	}
 	if x.is != "nic" {

@@ -53,7 +53,7 @@ check "fabric" "all" {
 
 # What belongs to the driver, and a library of the driver's that shows no GPU.
 check "driver" "all" {
-  when = contains(local.given, "driver_version") && anytrue([for fact in ["fabric_manager", "imex"] : contains(local.given, fact)]) || contains(local.given, "nvml")
+  when = contains(local.given, "driver_version") && anytrue([for fact in ["fabric_manager", "imex"] : contains(local.given, fact)]) || contains(local.given, "nvml") || contains(local.given, "pci_drivers") && contains(local.given, "gpus")
 }
 
 # Links of GPUs and NICs that are narrower or slower than what they can do.
