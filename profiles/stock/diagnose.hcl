@@ -30,6 +30,20 @@ check "gpus" "usable" {
   when   = contains(local.given, "gpu_fault")
 }
 
+# Some nodes have GPUs of several models.
+check "gpus" "alike" {
+  severity = "warn"
+  uniform  = true
+  when     = contains(local.given, "gpu") && length(node.gpus) > 1
+}
+
+# Owners of some cards turn it off.
+check "gpus" "ecc" {
+  severity = "info"
+  ecc      = true
+  when     = contains(local.given, "ecc")
+}
+
 # Divided GPUs have neither NVLink nor peers, which is meant on some nodes.
 check "gpus" "mig" {
   severity = "warn"
