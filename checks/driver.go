@@ -2,6 +2,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -118,8 +119,12 @@ func (Driver) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 	if !ok {
 		return a
 	}
-	if packaged, ok := node.NVML.Get(facts, "").Get(); !known && ok && facts.Inventory.FromText() { // nobody said which driver runs
-		return plan.Assessment{Findings: judgeCompanions(node.NVIDIADriverState{Version: packaged.DriverVersion()}, facts)}
+	if packaged, ok := node.NVML.Get(facts, "").Get(); !known && facts.Inventory.FromText() { // nobody said which driver runs
+		findings := bound(gpus, facts.Inventory)
+		if ok {
+			findings = append(findings, judgeCompanions(node.NVIDIADriverState{Version: packaged.DriverVersion()}, facts)...)
+		}
+		return plan.Assessment{Findings: findings}
 	}
 	if !known {
 		f := plan.Unread(driverID, "whether the NVIDIA driver is loaded", v)
@@ -161,6 +166,9 @@ func judgeCompanions(driver node.NVIDIADriverState, facts node.Facts) []plan.Fin
 
 // bound judges whether each GPU has the driver.
 func bound(gpus []node.GPU, inv node.Inventory) []plan.Finding {
+	has := func(driver string) bool {
+		return slices.ContainsFunc(gpus, func(g node.GPU) bool { f, _ := inv.PCIFunction(g.Address); return f.Driver == driver })
+	}
 	var findings []plan.Finding
 	for _, g := range gpus {
 		function, _ := inv.PCIFunction(g.Address)
@@ -168,6 +176,11 @@ func bound(gpus []node.GPU, inv node.Inventory) []plan.Finding {
 		switch {
 		case function.Driver == "nvidia", function.Driver == "" && inv.FromText():
 			continue
+		case function.IsVFIO() && inv.FromText() && has("nvidia"):
+			f.Status, f.Severity = plan.Drift, plan.Warning
+			f.Summary = fmt.Sprintf("%s was handed to a guest or a program (driver %s), and others have the driver nvidia", name(g), function.Driver)
+			f.Why = "CUDA counts one GPU less"
+			f.Fix = "where no guest is meant to have it, take its id out of the options of vfio-pci (vfio-pci.ids=, modprobe.d, driverctl list-overrides), and reboot"
 		case function.IsVFIO():
 			f.Status = plan.Skipped
 			f.Summary = fmt.Sprintf("%s was handed to a guest or a program (driver %s)", name(g), function.Driver)

@@ -85,11 +85,16 @@ func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 			})
 		}
 	}
+	if c.Usable {
+		for i, g := range gpus {
+			a.Findings = append(a.Findings, ailing(g, states[i])...)
+		}
+	}
 	if c.Product != nil {
 		a.Findings = append(a.Findings, c.products(gpus, states)...)
 	}
 	if c.Uniform {
-		a.Findings = append(a.Findings, uniform(gpus, states))
+		a.Findings = append(a.Findings, uniform(gpus, states, facts.Inventory.FromText())...)
 	}
 	for _, t := range c.toggles() {
 		for i, v := range states {
@@ -97,6 +102,40 @@ func (GPUs) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		}
 	}
 	return a
+}
+
+// ailing is what nvidia-smi says of memory that could not be repaired, and of what a GPU needs; nothing where nobody asked it.
+func ailing(g node.GPU, v node.Value[node.GPUState]) []plan.Finding {
+	state, _ := v.Get()
+	var findings []plan.Finding
+	reset := "stop what uses the GPU and reset it (nvidia-smi -r -i " + g.Address + "), or reboot"
+	failed, told := state.RepairFailed.Get()
+	pending, toldPending := state.RepairPending.Get()
+	if told || toldPending {
+		f := plan.Finding{ID: "gpus.memory", Target: g.Address, Status: plan.OK, Want: "nothing to repair", Found: "nothing to repair", Source: cmp.Or(state.RepairFailed.Source(), state.RepairPending.Source()), Summary: "no memory of " + name(g) + " waits for repair"}
+		switch {
+		case failed:
+			f.Status, f.Found, f.Source = plan.Drift, "a row that could not be replaced", state.RepairFailed.Source()
+			f.Summary = "memory of " + name(g) + " failed, and could not be replaced by spare rows"
+			f.Why = "errors in it end jobs again and again"
+			f.Fix = "take the GPU out of use and run NVIDIA's field diagnostic, which decides on its replacement"
+		case pending:
+			f.Status, f.Severity, f.Found, f.Source = plan.Drift, plan.Warning, "a repair that waits for a reset", state.RepairPending.Source()
+			f.Summary = "memory of " + name(g) + " failed, and is left out or replaced only when the GPU is reset"
+			f.Fix = reset
+		}
+		findings = append(findings, f)
+	}
+	if action, ok := state.Recovery.Get(); ok {
+		f := plan.Finding{ID: "gpus.recovery", Target: g.Address, Status: plan.OK, Want: "None", Found: action, Source: state.Recovery.Source(), Summary: name(g) + " needs no recovery"}
+		if action != f.Want {
+			f.Status = plan.Drift
+			f.Summary = fmt.Sprintf("%s needs to be recovered, says its driver: %s", name(g), action)
+			f.Why, f.Fix = "until then jobs on it fail", "look for Xid 154 and those before it in the kernel log; "+reset
+		}
+		findings = append(findings, f)
+	}
+	return findings
 }
 
 func countGPUs(b plan.Block, inv node.Inventory, gpus []node.GPU, v node.Value[[]node.GPU]) plan.Finding {
@@ -186,8 +225,9 @@ type trait struct {
 	fix string
 }
 
-// uniform judges whether all GPUs are alike; what most of them have is what the others should.
-func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
+// uniform judges whether all GPUs are alike; what most of them have is what the others should. Of text it compares what is told of
+// all, which may be nothing.
+func uniform(gpus []node.GPU, states []node.Value[node.GPUState], text bool) []plan.Finding {
 	const id = "gpus.uniform"
 	ids := make([]node.Value[string], len(gpus))
 	for i, g := range gpus {
@@ -202,6 +242,14 @@ func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
 		{"ECC", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.ECC, enablement) }), "nvidia-smi -e 1 for all, then nvidia-smi -r"},
 		{"compute mode", partsOf(states, func(s node.GPUState) node.Value[string] { return s.ComputeMode }), "nvidia-smi -c DEFAULT for all"},
 		{"persistence", partsOf(states, func(s node.GPUState) node.Value[string] { return shown(s.Persistence, enablement) }), persistFix},
+	}
+	if text {
+		traits = slices.DeleteFunc(traits[1:], func(t trait) bool { // names of products tell what ids do, which text seldom has
+			return slices.ContainsFunc(t.values, func(v node.Value[string]) bool { return !v.IsKnown() && !v.IsUnsupported() })
+		})
+		if len(traits) == 0 {
+			return nil
+		}
 	}
 	f := plan.Finding{ID: id, Target: "gpus", Status: plan.OK, Want: "all alike", Found: "all alike", Summary: "all GPUs are alike"}
 	var differences, fixes, unread []string
@@ -223,7 +271,7 @@ func uniform(gpus []node.GPU, states []node.Value[node.GPUState]) plan.Finding {
 		f.Status, f.Found = plan.Undetermined, ""
 		f.Summary = "whether all GPUs are alike is unknown: " + unread[0]
 	}
-	return f
+	return []plan.Finding{f}
 }
 
 // shown is a fact in words.

@@ -170,6 +170,13 @@ func (c pcieLinkConfig) judge(address string, facts node.Facts) (plan.Finding, b
 	own, bestKnown := state.Max.Get()
 	best := own
 	switch {
+	case state.Fault != "":
+		return plan.Finding{
+			ID: "pcie_link.down", Target: address, Status: plan.Drift, Want: "a device that answers", Found: state.Fault, Source: v.Source(),
+			Summary: fmt.Sprintf("%s cannot be reached: %s", address, state.Fault),
+			Why:     "it has fallen off the bus, is not powered or does not train its link: what its driver and nvidia-smi still show of it is of before",
+			Fix:     "look for Xid 79, AER and pciehp in the kernel log; power the node off and on, and where it comes back have its seat, riser, power and cooling looked at",
+		}, true
 	case inv.FromText() && v.IsZero() && c.Devices == nil:
 		return plan.Finding{}, false
 	case link.IsUnsupported() && c.Devices == nil:

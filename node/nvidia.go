@@ -192,6 +192,12 @@ type GPUState struct {
 	// ECC of the GPU's memory, now and after the next reset.
 	ECC        Value[bool] `json:"ecc,omitzero"`
 	ECCPending Value[bool] `json:"ecc_pending,omitzero"`
+	// RepairFailed: a row of the GPU's memory could not be replaced by a spare one. RepairPending: rows are replaced, or pages left
+	// out, when the GPU is reset. Recovery is what the driver says that the GPU needs: None, Reset, Reboot, Drain P2P, Drain and
+	// Reset. nvidia-smi says all three; nobody else is asked.
+	RepairFailed  Value[bool]   `json:"repair_failed,omitzero"`
+	RepairPending Value[bool]   `json:"repair_pending,omitzero"`
+	Recovery      Value[string] `json:"recovery,omitzero"`
 	// BAR1Bytes is the size of the window to the GPU's memory that peers map, BAR1UsedBytes what of it is mapped.
 	BAR1Bytes     Value[uint64] `json:"bar1_bytes,omitzero"`
 	BAR1UsedBytes Value[uint64] `json:"bar1_used_bytes,omitzero"`
@@ -425,6 +431,14 @@ const NoCluster = "00000000-0000-0000-0000-000000000000"
 
 // FabricHealth is the mask of health bits of a GPU's fabric. Parts that the GPU does not support are 0.
 type FabricHealth uint32
+
+// Parts of the mask that say that something is wrong.
+const (
+	FabricBandwidthDegraded FabricHealth = 1 << 0
+	FabricRouteRecovery     FabricHealth = 1 << 2
+	FabricRouteUnhealthy    FabricHealth = 1 << 4
+	FabricTimeoutRecovery   FabricHealth = 1 << 6
+)
 
 // incorrectConfiguration are the values of the mask's part of that name, from 2 on.
 var incorrectConfiguration = [...]string{

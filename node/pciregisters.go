@@ -26,6 +26,8 @@ type PCIRegisterState struct {
 // port. Where the kernel's attributes do not tell, the link registers do. Both are unsupported where there is no
 // link: of conventional PCI, inside the root complex, above an empty slot.
 type PCILinkState struct {
+	// Fault is why the device cannot be reached over the link, as lspci shows it; empty where nobody said so.
+	Fault string `json:"fault,omitempty"`
 	// Current is the link as it runs now. Idle GPUs run it slower: a speed below Max is a fault
 	// under load only, a smaller width always.
 	Current Value[pciregs.Link] `json:"current,omitzero"`

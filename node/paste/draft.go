@@ -441,7 +441,8 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 			x.gpu.Product = node.Known(x.product, x.source)
 		}
 		given["mig"] = given["mig"] || x.gpu.MIG.IsKnown()
-		given["gpu_fault"] = given["gpu_fault"] || x.gpu.Fault != ""
+		given["gpu_fault"] = given["gpu_fault"] || x.gpu.Fault != "" || x.gpu.RepairFailed.IsKnown() || x.gpu.RepairPending.IsKnown() || x.gpu.Recovery.IsKnown()
+		given["ecc"] = given["ecc"] || x.gpu.ECC.IsKnown() && x.gpu.ECCPending.IsKnown()
 		note(node.GPUInfo.Name(), key, node.GPUInfo.Answer(key, node.Known(x.gpu, x.source)))
 	}
 	if !x.links.IsZero() {
@@ -458,7 +459,7 @@ func (x *device) answers(given map[string]bool) []node.Answer {
 	}
 	set(&x.pciLink.Current, linkOf(x.gpu.PCIeGeneration, x.gpu.PCIeWidth))
 	set(&x.pciLink.Max, linkOf(x.gpu.PCIeMaxGeneration, x.gpu.PCIeMaxWidth))
-	if !x.pciLink.Current.IsZero() {
+	if !x.pciLink.Current.IsZero() || x.pciLink.Fault != "" {
 		note(node.PCILink.Name(), key, node.PCILink.Answer(key, node.Known(x.pciLink, x.source)))
 	}
 	if x.is != "nic" {

@@ -13,9 +13,11 @@ import (
 var (
 	lspciHead = expression(`^((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) ([^:\[\]]{2,60}?)(?: \[([0-9a-f]{4})\])?: (.*)$`)
 	lspciID   = expression(`\[([0-9a-f]{4}):([0-9a-f]{4})\]`)
+	lspciOnes = expression(`\(rev ff\)`)
 	lspciBus  = expression(`^Bus: primary=[0-9a-f]{2}, secondary=([0-9a-f]{2}),`)
 	lspciNUMA = expression(`^NUMA node: (\d{1,4})$`)
 	lspciLink = expression(`^Lnk(Cap|Sta):.*\sSpeed ([0-9.]{1,6})GT/s(?: \([a-z]+\))?, Width x(\d{1,3})`)
+	lspciDown = expression(`^LnkSta:\s+Speed unknown(?: \([a-z]+\))?, Width x0\b`)
 	lspciSize = expression(`^MaxPayload (\d{1,6}) bytes, MaxReadReq (\d{1,6}) bytes`)
 	lspciACS  = expression(`^ACS(Cap|Ctl):\s(.*)$`)
 )
@@ -170,11 +172,26 @@ func (d *draft) lspciHeader(h []string, source node.Source) *device {
 	if x.source == (node.Source{}) {
 		x.source = source
 	}
+	// What does not answer reads as ones: revision, programming interface and header type (show_terse and show_verbose of lspci.c).
+	if lspciOnes.MatchString(h[4]) {
+		x.unreachable("all of its registers read as ones", source)
+	}
 	return x
+}
+
+// unreachable notes why a device cannot be reached over its link.
+func (x *device) unreachable(why string, source node.Source) {
+	if x.pciLink.Fault == "" {
+		x.pciLink.Fault, x.source = why, source
+	}
 }
 
 // lspciProperty reads an indented line about the function. A capability that -vvv could show and does not is absent.
 func (x *device) lspciProperty(line string, source node.Source) {
+	if strings.HasPrefix(line, "!!! Unknown header type 7f") {
+		x.unreachable("all of its registers read as ones", source)
+		return
+	}
 	if driver, ok := strings.CutPrefix(line, "Kernel driver in use: "); ok {
 		x.function.Driver = driver
 		return
@@ -195,6 +212,11 @@ func (x *device) lspciProperty(line string, source node.Source) {
 		} else {
 			set(&x.pciLink.Max, v)
 		}
+		return
+	}
+	// Virtual functions have no link of their own, and read as x0 (SR-IOV 1.1, 3.5.8); the device itself is number 0 below its port.
+	if lspciDown.MatchString(line) && x.is == "gpu" && strings.HasSuffix(x.name(pciName), ":00.0") {
+		x.unreachable("its link is down", source)
 		return
 	}
 	if m := lspciSize.FindStringSubmatch(line); m != nil {

@@ -281,6 +281,14 @@ func (d *draft) queried(x *device, name, value string, fabric *node.GPUFabricSta
 		set(&g.ECC, enabled(value, source))
 	case "ECC Mode/Pending":
 		set(&g.ECCPending, enabled(value, source))
+	case "Remapped Rows/Remapping Failure Occurred":
+		set(&g.RepairFailed, yes(value, source))
+	case "Remapped Rows/Pending", "Retired Pages/Pending Page Blacklist":
+		g.RepairPending = pending(g.RepairPending, yes(value, source))
+	case "GPU Recovery Action":
+		if value != "N/A" {
+			set(&g.Recovery, node.Known(value, source))
+		}
 	case "Persistence Mode":
 		set(&g.Persistence, enabled(value, source))
 	case "Compute Mode":
@@ -316,6 +324,18 @@ func (d *draft) queried(x *device, name, value string, fabric *node.GPUFabricSta
 		if value != "N/A" {
 			fabric.Status = strings.ToLower(value)
 		}
+	case "Fabric/Health/Summary":
+		if summary := strings.ReplaceAll(strings.ToLower(value), " ", "-"); summary != "n/a" {
+			fabric.Summary = node.Known(summary, source)
+		}
+	case "Fabric/Health/Bandwidth":
+		complain(fabric, node.FabricBandwidthDegraded, value == "Degraded", source)
+	case "Fabric/Health/Route Recovery in progress":
+		complain(fabric, node.FabricRouteRecovery, value == "True", source)
+	case "Fabric/Health/Route Unhealthy":
+		complain(fabric, node.FabricRouteUnhealthy, value == "True", source)
+	case "Fabric/Health/Access Timeout Recovery":
+		complain(fabric, node.FabricTimeoutRecovery, value == "True", source)
 	case "Fabric/CliqueId":
 		if n, err := strconv.ParseUint(value, 10, 32); err == nil {
 			fabric.Clique = uint32(n)
@@ -324,6 +344,14 @@ func (d *draft) queried(x *device, name, value string, fabric *node.GPUFabricSta
 		if value != "N/A" {
 			fabric.ClusterUUID = value
 		}
+	}
+}
+
+// complain notes that a part of a GPU's fabric is not as it should be.
+func complain(fabric *node.GPUFabricState, part node.FabricHealth, bad bool, source node.Source) {
+	if bad {
+		health, _ := fabric.Health.Get()
+		fabric.Health = node.Known(health|part, source)
 	}
 }
 
@@ -370,6 +398,28 @@ func enabled(value string, source node.Source) node.Value[bool] {
 	default:
 		return node.Value[bool]{}
 	}
+}
+
+// yes reads Yes and No, 1 and 0 of columns; N/A is unsupported.
+func yes(value string, source node.Source) node.Value[bool] {
+	switch strings.ToLower(value) {
+	case "yes", "1":
+		return node.Known(true, source)
+	case "no", "0":
+		return node.Known(false, source)
+	case "n/a", "not supported":
+		return node.Unsupported[bool](value, source)
+	default:
+		return node.Value[bool]{}
+	}
+}
+
+// pending joins what is said of rows and of pages: a GPU has one of the two, and the other is N/A.
+func pending(before, v node.Value[bool]) node.Value[bool] {
+	if is, _ := before.Get(); is || v.IsZero() || before.IsKnown() && !v.IsKnown() {
+		return before
+	}
+	return v
 }
 
 // The table of nvidia-smi: three rows in a box for each GPU.
@@ -442,6 +492,7 @@ var csvFields = map[string]bool{
 	"index": true, "name": true, "gpu_name": true, "pci.bus_id": true, "gpu_bus_id": true, "uuid": true, "gpu_uuid": true, "mig.mode.current": true, "mig.mode.pending": true,
 	"fabric.state": true, "fabric.status": true, "driver_version": true, "persistence_mode": true, "ecc.mode.current": true, "ecc.mode.pending": true,
 	"pcie.link.gen.current": true, "pcie.link.gen.max": true, "pcie.link.width.current": true, "pcie.link.width.max": true, "compute_mode": true, "utilization.gpu": true,
+	"remapped_rows.failure": true, "remapped_rows.pending": true, "retired_pages.pending": true,
 }
 
 // csvHeading are the columns that a heading names; nil for another line. nvidia-smi writes units behind names: memory.total [MiB].
@@ -545,12 +596,22 @@ var smiCSVKind = kind{
 				columns, _ = guessed(s.lines[0])
 			}
 		}
+		version := slices.Index(columns, "driver_version")
+		first, doubt := "", ""
 		for i, line := range s.lines[start:] {
-			if line != "" {
-				d.csvRow(columns, strings.Split(line, ","), i, s.source(start+i))
+			if line == "" {
+				continue
+			}
+			cells := strings.Split(line, ",")
+			d.csvRow(columns, cells, i, s.source(start+i))
+			if version >= 0 && version < len(cells) {
+				v := strings.TrimSpace(cells[version])
+				if first = orFirst(first, v); v != first {
+					doubt = fmt.Sprintf("its rows have drivers %s and %s, and a node runs one: something was put together", first, v)
+				}
 			}
 		}
-		return ""
+		return doubt
 	},
 }
 
@@ -584,11 +645,14 @@ func (d *draft) csvRow(columns, cells []string, row int, source node.Source) {
 		"ecc.mode.pending": "ECC Mode/Pending", "fabric.state": "Fabric/State", "fabric.status": "Fabric/Status", "compute_mode": "Compute Mode",
 		"pcie.link.gen.current": "GPU Link Info/PCIe Generation/Current", "pcie.link.gen.max": "GPU Link Info/PCIe Generation/Max",
 		"pcie.link.width.current": "GPU Link Info/Link Width/Current", "pcie.link.width.max": "GPU Link Info/Link Width/Max",
-		"utilization.gpu": "Utilization/GPU",
+		"utilization.gpu": "Utilization/GPU", "remapped_rows.failure": "Remapped Rows/Remapping Failure Occurred",
 	} {
 		if v := strings.Trim(value[column], "[]"); v != "" {
 			d.queried(x, line, v, &fabric, source)
 		}
+	}
+	for _, column := range []string{"remapped_rows.pending", "retired_pages.pending"} {
+		x.gpu.RepairPending = pending(x.gpu.RepairPending, yes(strings.Trim(value[column], "[]"), source))
 	}
 	switch {
 	case fabric.State == "n/a":

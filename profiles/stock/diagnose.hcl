@@ -30,6 +30,20 @@ check "gpus" "usable" {
   when   = contains(local.given, "gpu_fault")
 }
 
+# Some nodes have GPUs of several models.
+check "gpus" "alike" {
+  severity = "warn"
+  uniform  = true
+  when     = contains(local.given, "gpu") && length(node.gpus) > 1
+}
+
+# Owners of some cards turn it off.
+check "gpus" "ecc" {
+  severity = "info"
+  ecc      = true
+  when     = contains(local.given, "ecc")
+}
+
 # Divided GPUs have neither NVLink nor peers, which is meant on some nodes.
 check "gpus" "mig" {
   severity = "warn"
@@ -53,7 +67,7 @@ check "fabric" "all" {
 
 # What belongs to the driver, and a library of the driver's that shows no GPU.
 check "driver" "all" {
-  when = contains(local.given, "driver_version") && anytrue([for fact in ["fabric_manager", "imex"] : contains(local.given, fact)]) || contains(local.given, "nvml")
+  when = contains(local.given, "driver_version") && anytrue([for fact in ["fabric_manager", "imex"] : contains(local.given, fact)]) || contains(local.given, "nvml") || contains(local.given, "pci_drivers") && contains(local.given, "gpus")
 }
 
 # Links of GPUs and NICs that are narrower or slower than what they can do.
