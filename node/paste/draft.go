@@ -18,9 +18,11 @@ type draft struct {
 	devices []*device
 	index   map[string]*device // by name
 	answers map[node.Query]node.Answer
-	files   map[string]*fileList
-	given   map[string]bool
-	told    []told
+	// values are those of answers: a node.Value each.
+	values map[node.Query]any
+	files  map[string]*fileList
+	given  map[string]bool
+	told   []told
 	// modules are those that some list has, and whole lists that leave the others out.
 	modules moduleList
 	// p2p is the access of GPUs to each other.
@@ -215,13 +217,13 @@ func (x *device) key() string {
 // say answers a query, unless somebody did so before.
 func say[T any](d *draft, kind node.Kind[T], key string, v node.Value[T]) {
 	if d.answers == nil {
-		d.answers = map[node.Query]node.Answer{}
+		d.answers, d.values = map[node.Query]node.Answer{}, map[node.Query]any{}
 	}
 	q := kind.Query(key)
 	if _, ok := d.answers[q]; ok {
 		return
 	}
-	d.answers[q] = kind.Answer(key, v)
+	d.answers[q], d.values[q] = kind.Answer(key, v), v
 	d.give(kind.Name(), key)
 }
 

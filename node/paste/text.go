@@ -196,7 +196,11 @@ func (t *text) section(p *Paste, k *kind, m match, lines []string, i int) {
 		in.Line, in.Lines = 0, 0
 	}
 	if k.read != nil {
-		in.Doubt = k.read(&p.draft, s)
+		said := ""
+		if !k.parts {
+			said = p.draft.otherwise(k, s, t.tags(i, s.lines))
+		}
+		in.Doubt = orFirst(k.read(&p.draft, s), said)
 	}
 	if !k.parts {
 		for _, line := range s.lines {
@@ -209,6 +213,17 @@ func (t *text) section(p *Paste, k *kind, m match, lines []string, i int) {
 		}
 	}
 	p.input(in)
+}
+
+// tags are the machines that stand before the lines from i on, where a section is those without them.
+func (t *text) tags(i int, lines []string) []string {
+	tags := make([]string, len(lines))
+	for j, line := range lines {
+		if whole := t.cleaned[i+j]; whole != line {
+			tags[j] = machineTag.FindString(whole)
+		}
+	}
+	return tags
 }
 
 // input adds an input.
