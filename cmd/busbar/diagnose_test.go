@@ -340,3 +340,19 @@ func TestDiagnose(t *testing.T) {
 		})
 	}
 }
+
+// Devices of more than a node are no mistake in the profile.
+func TestDiagnoseManyDevices(t *testing.T) {
+	var text strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&text, "CA 'mlx5_%d'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n\t\tLink layer: Ethernet\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "ibstat.txt")
+	if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := busbar("", "diagnose", file)
+	if code != plan.ExitError || !strings.Contains(stderr, "more than a node has") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
