@@ -68,13 +68,20 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	}
 	reader := p.Reader()
 	inv := reader.Inventory(ctx)
+	functions, _ := inv.PCI.Get()
+	tooMany := func(err error) error {
+		if profile != diagnoseProfile || len(functions) < manyDevices {
+			return err
+		}
+		return &exit{plan.ExitError, fmt.Errorf("what was given has %d devices and more, which is more than a node has: give what one node printed", len(functions))}
+	}
 	chosen, err := t.choose(c, []string{profile}, inv, false)
 	if err != nil {
-		return 0, err
+		return 0, tooMany(err)
 	}
 	planned, err := judge(ctx, c, newPlanner(), chosen.profile, reader, inv)
 	if err != nil {
-		return 0, err
+		return 0, tooMany(err)
 	}
 	findings := slices.Clone(planned.Plan.Findings)
 	for i, f := range findings {
@@ -93,6 +100,9 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	)
 	return d.ExitCode, err
 }
+
+// manyDevices is from how many devices on the stock profile, which is valid, can fail only since its values become too large.
+const manyDevices = 128
 
 // The bounds of a tree.
 const (

@@ -17,10 +17,15 @@ type draft struct {
 	inv     node.Inventory
 	devices []*device
 	index   map[string]*device // by name
-	answers map[node.Query]node.Answer
-	files   map[string]*fileList
-	given   map[string]bool
-	told    []told
+	// judged is how many devices were begun as GPUs or NICs. overfull: one was forgotten.
+	judged   int
+	overfull bool
+	answers  map[node.Query]node.Answer
+	// values are those of answers: a node.Value each.
+	values map[node.Query]any
+	files  map[string]*fileList
+	given  map[string]bool
+	told   []told
 	// modules are those that some list has, and whole lists that leave the others out.
 	modules moduleList
 	// p2p is the access of GPUs to each other.
@@ -121,9 +126,11 @@ func (d *draft) device(is, name string) *device {
 	}
 	x := &device{is: is, names: map[string]bool{name: true}}
 	x.function.NUMANode = -1
-	if len(d.devices) >= maxDevices {
+	if len(d.devices) >= maxDevices || is != "" && d.judged >= maxGPUsAndNICs {
+		d.overfull = true
 		return x // forgotten
 	}
+	d.judged += one(is != "")
 	if d.index == nil {
 		d.index = map[string]*device{}
 	}
@@ -132,8 +139,12 @@ func (d *draft) device(is, name string) *device {
 	return x
 }
 
-// maxDevices is more than any node has.
-const maxDevices = 4096
+// The bounds of devices are more than any node has, which shows some hundred PCI functions, with virtual ones a few thousand. Profiles go
+// over GPUs and NICs, for each pair of them in places.
+const (
+	maxDevices     = 4096
+	maxGPUsAndNICs = 512
+)
 
 // same joins two names of one device.
 func (d *draft) same(is, a, b string) *device {
@@ -215,13 +226,13 @@ func (x *device) key() string {
 // say answers a query, unless somebody did so before.
 func say[T any](d *draft, kind node.Kind[T], key string, v node.Value[T]) {
 	if d.answers == nil {
-		d.answers = map[node.Query]node.Answer{}
+		d.answers, d.values = map[node.Query]node.Answer{}, map[node.Query]any{}
 	}
 	q := kind.Query(key)
 	if _, ok := d.answers[q]; ok {
 		return
 	}
-	d.answers[q] = kind.Answer(key, v)
+	d.answers[q], d.values[q] = kind.Answer(key, v), v
 	d.give(kind.Name(), key)
 }
 

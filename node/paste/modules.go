@@ -61,3 +61,18 @@ func (m *moduleList) answers() []node.Answer {
 	}
 	return all
 }
+
+// contradictedBy is a module that matters and is loaded in one of two lists, and not in the other, and where this one stands.
+func (m *moduleList) contradictedBy(later moduleList) (name string, source node.Source) {
+	for _, name := range asked {
+		_, loaded := m.loaded[name]
+		_, then := later.loaded[name]
+		switch {
+		case loaded && !then && later.whole != (node.Source{}):
+			return name, m.source[name]
+		case !loaded && then && m.whole != (node.Source{}):
+			return name, m.whole
+		}
+	}
+	return "", node.Source{}
+}

@@ -85,7 +85,7 @@ func (p *Paste) Add(file, path string, r io.Reader) error {
 		p.input(Input{File: file, Unread: "it is no text"})
 		return nil
 	}
-	t := newText(file, path)
+	t := newText(file, path, func() bool { return packed.why() != "" })
 	for !t.ended {
 		if err := t.fill(buffered, maxKept-p.kept); err != nil {
 			return err

@@ -3,6 +3,7 @@ package paste
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -24,14 +25,17 @@ type text struct {
 	count, leftOut int
 	// open: the last line has no end. ended: no line follows those that are held.
 	open, ended bool
+	// broken reports that the reader failed, so that a last line without an end is not all of it. cut: such a line was dropped.
+	broken func() bool
+	cut    bool
 	// where the next piece stood on the node, and the command that printed it.
 	where, typed string
 	// unknown lines are those from unknownFrom, -1 for none, to before unknownTo.
 	unknownFrom, unknownTo int
 }
 
-func newText(file, path string) *text {
-	return &text{file: file, path: path, where: path, want: window, unknownFrom: -1}
+func newText(file, path string, broken func() bool) *text {
+	return &text{file: file, path: path, where: path, want: window, unknownFrom: -1, broken: broken}
 }
 
 // fill reads lines, until as much is held as is wanted. room is how much may be kept; a window may be held always, unless nothing may be.
@@ -45,7 +49,10 @@ func (t *text) fill(r *bufio.Reader, room int) error {
 		case line == nil && err != nil:
 			return err
 		}
-		t.open = !ended
+		if t.open = !ended; t.open && t.broken() {
+			t.ended, t.open, t.cut = true, false, true
+			return nil
+		}
 		if cost := len(line) + lineCost; room <= 0 || t.held+cost > max(room, window) {
 			t.ended, t.leftOut = true, 1
 			return t.countRest(r)
@@ -110,7 +117,7 @@ const margin = 100
 
 // split finds what the lines that are held are made of.
 func (t *text) split(p *Paste) {
-	if len(t.lines) == 0 && t.count == 0 && t.ended && t.leftOut == 0 {
+	if len(t.lines) == 0 && t.count == 0 && t.ended && t.leftOut == 0 && !t.cut {
 		t.lines, t.cleaned, t.bared, t.isBared = []string{""}, []string{""}, []string{""}, []bool{true}
 	}
 	i, end := 0, len(t.lines)
@@ -196,7 +203,14 @@ func (t *text) section(p *Paste, k *kind, m match, lines []string, i int) {
 		in.Line, in.Lines = 0, 0
 	}
 	if k.read != nil {
-		in.Doubt = k.read(&p.draft, s)
+		said := ""
+		if !k.parts {
+			said = p.draft.otherwise(k, s, t.tags(i, s.lines))
+		}
+		in.Doubt = orFirst(k.read(&p.draft, s), said)
+		if p.draft.overfull {
+			in.Doubt, p.draft.overfull = fmt.Sprintf("there are more devices than a node has: of GPUs and NICs busbar keeps %d, of all %d", maxGPUsAndNICs, maxDevices), false
+		}
 	}
 	if !k.parts {
 		for _, line := range s.lines {
@@ -209,6 +223,17 @@ func (t *text) section(p *Paste, k *kind, m match, lines []string, i int) {
 		}
 	}
 	p.input(in)
+}
+
+// tags are the machines that stand before the lines from i on, where a section is those without them.
+func (t *text) tags(i int, lines []string) []string {
+	tags := make([]string, len(lines))
+	for j, line := range lines {
+		if whole := t.cleaned[i+j]; whole != line {
+			tags[j] = machineTag.FindString(whole)
+		}
+	}
+	return tags
 }
 
 // input adds an input.

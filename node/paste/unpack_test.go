@@ -109,3 +109,15 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// The last line of what ends in the middle is not all of it, and says nothing.
+func TestUnpackBrokenLine(t *testing.T) {
+	text := strings.Repeat("vm.zone_reclaim_mode = 0\n", 2) + "kernel.numa_balancing = 10"
+	whole := packed(t, text, gzipped)
+	f, _ := pasted(t, [2]string{"whole.gz", whole})
+	known1(t, "of the whole", node.Sysctl.Get(f, "kernel.numa_balancing"), "10")
+	f, _ = pasted(t, [2]string{"cut.gz", whole[:len(whole)-8]}) // without its checksum and length
+	if v := node.Sysctl.Get(f, "kernel.numa_balancing"); v.IsKnown() {
+		t.Errorf("a broken line says %v", v)
+	}
+}
