@@ -182,6 +182,19 @@ func (c kernelLog) judge(e kernlog.Event, log node.KernelLogState, facts node.Fa
 		}
 	case kernlog.AER:
 		return judgeAER(e, inv)
+	case kernlog.Containment:
+		f.Summary = fmt.Sprintf("port %s cut off what is behind it after an error (DPC)", e.Device)
+		f.Why = "what was under way to the device was lost, and it was reset or is gone"
+		f.Fix = "the lines behind it name the error and whether the device came back; have its seat, riser, power and cooling looked at"
+	case kernlog.LinkDown:
+		f.Severity, f.Summary = plan.Warning, fmt.Sprintf("the link below port %s went down", e.Device)
+		f.Why, f.Fix = "the device behind it is gone, unless somebody took it out", "lspci -tv shows what is behind the port; have its seat, riser, power and cooling looked at"
+	case kernlog.SlowLink:
+		f.Severity, f.Summary = plan.Info, fmt.Sprintf("%s gets less PCIe bandwidth than it could use", e.Device)
+		f.Fix = "the line names the link that limits it: look there with lspci -vvv, and at check \"pcie_link\""
+		if function, _ := inv.PCIFunction(e.Device); e.Name == "mlx5_core" || function.IsNVIDIAGPU() || function.IsNIC() {
+			f.Severity = plan.Warning
+		}
 	case kernlog.IOMMUFault:
 		f.Summary = "the IOMMU refused an access to memory"
 		f.Why = "between GPUs and NICs it means that copies arrive as zeros or garbage while calls succeed"

@@ -34,6 +34,13 @@ const (
 	PeerMemory Kind = "peer-memory"
 	// AER is an error of a PCI Express link; Name is corrected, non-fatal or fatal (drivers/pci/pcie/aer.c).
 	AER Kind = "aer"
+	// Containment: a port cut off what is behind it after an error (drivers/pci/pcie/dpc.c).
+	Containment Kind = "containment"
+	// LinkDown: the link of a hot-plug slot went down (drivers/pci/hotplug/pciehp_ctrl.c); Device is the port.
+	LinkDown Kind = "link-down"
+	// SlowLink: a device gets less bandwidth than it could use; Name is the driver that says so, or pci
+	// (__pcie_print_link_status of drivers/pci/pci.c).
+	SlowLink Kind = "slow-link"
 	// IOMMUFault: an IOMMU refused what a device wanted to read or write (DMAR, AMD-Vi, Arm's SMMU).
 	IOMMUFault Kind = "iommu-fault"
 	// BAR: a memory region of a device has no address, and none was found later; Code is its number (drivers/pci/setup-res.c).
@@ -127,6 +134,16 @@ var patterns = []pattern{
 		if m[2] == "Correct" {
 			e.Name = "corrected"
 		}
+		return true
+	}},
+	{AER, "error", lazyregexp.New(`: (?:Multiple )?Uncorrect(?:ed|able) \((Non-Fatal|Fatal)\) error (?:message )?received(?: from|:) ` + address), func(e *Event, m []string) bool {
+		e.Device, e.Name = pci(m[2]), strings.ToLower(m[1])
+		return true
+	}},
+	{Containment, "containment event", lazyregexp.New(address + `(?::pcie\d+)?: (?:DPC: |DPC )?containment event, status:`), ofDevice},
+	{LinkDown, "Link Down", lazyregexp.New(address + `(?::pcie\d+)?: (?:pciehp: )?Slot\([^)]*\): Link Down$`), ofDevice},
+	{SlowLink, "available PCIe bandwidth, limited by", lazyregexp.New(`(\w+) ` + address + `: [0-9.]+ Gb/s available PCIe bandwidth, limited by `), func(e *Event, m []string) bool {
+		e.Name, e.Device = m[1], pci(m[2])
 		return true
 	}},
 	{IOMMUFault, "IO_PAGE_FAULT", lazyregexp.New(`(?:` + address + `: )?AMD-Vi: Event logged \[IO_PAGE_FAULT (?:device=([0-9a-f:.]+) )?`), func(e *Event, m []string) bool {
