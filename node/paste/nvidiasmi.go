@@ -108,6 +108,10 @@ var nvlinkKind = kind{
 			}
 			state.Links = append(state.Links, l)
 		}
+		if x != nil && len(state.Links) > 0 && s.typed("|", "head") {
+			x.links = node.Unknown[node.NVLinkState]("the text may be cut off behind its last link", x.links.Source())
+			return orFirst(doubt, "head may have cut it off")
+		}
 		done()
 		return doubt
 	},
@@ -188,7 +192,7 @@ func readQuery(d *draft, s section) string {
 	var x *device
 	var path []string // headings above, by depth
 	var depth []int
-	index := 0
+	index, attached := 0, 0
 	fabric := node.GPUFabricState{}
 	done := func() {
 		if x != nil && fabric.State != "" && x.fabric.IsZero() {
@@ -223,6 +227,10 @@ func readQuery(d *draft, s section) string {
 			continue
 		}
 		name, value := strings.Join(append(path, m[2]), "/"), strings.TrimSpace(m[3])
+		if name == "Attached GPUs" {
+			attached = number(value)
+			continue
+		}
 		if name == "Driver Version" {
 			d.driverVersion(value, source)
 			continue
@@ -236,6 +244,9 @@ func readQuery(d *draft, s section) string {
 		}
 	}
 	done()
+	if index < attached && !s.typed("-i") {
+		return fmt.Sprintf("%d GPUs are attached and %d shown: it is cut off", attached, index)
+	}
 	return ""
 }
 

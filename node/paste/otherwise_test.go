@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"busbar/node"
 )
 
 // nvlinkText is nvlink -s of a GPU with so many active links of 18.
@@ -87,5 +89,18 @@ func TestOtherwiseInOneText(t *testing.T) {
 		if doubt != tt.want {
 			t.Errorf("%s: a contradiction is %v, want %v: %+v", name, doubt, tt.want, inputs)
 		}
+	}
+}
+
+// What head cut off, or shows fewer GPUs than there are, is in doubt, and the links of its last GPU are not counted.
+func TestCutOff(t *testing.T) {
+	cut := strings.Join(strings.SplitAfter(nvlinkText(18, ""), "\n")[:4], "")
+	f, inputs := pasted(t, [2]string{"a", "$ nvidia-smi nvlink -s | head -4\n" + cut})
+	if v := node.NVLinks.Get(f, "GPU0"); v.IsKnown() || inputs[0].Doubt == "" {
+		t.Errorf("links %v, inputs %+v", v, inputs)
+	}
+	_, inputs = pasted(t, [2]string{"a", "==============NVSMI LOG==============\n\nDriver Version                            : 550.54.15\nAttached GPUs                             : 8\nGPU 00000000:1B:00.0\n    Product Name                          : NVIDIA H100 80GB HBM3\n"})
+	if inputs[0].Doubt != "8 GPUs are attached and 1 shown: it is cut off" {
+		t.Errorf("inputs %+v", inputs)
 	}
 }
