@@ -318,7 +318,7 @@ type toggle struct {
 	severity plan.Severity // the block's where it is empty
 	// now, and after the next reset; next is nil where there is no such thing.
 	now, next func(node.GPUState) node.Value[bool]
-	// why it matters where it is not as wanted; how is what sets it, with %s for the GPU's address, and then what comes after.
+	// why it matters where it is not as wanted; how is what sets it, with %s for the GPU as nvidia-smi -i takes it, and then what comes after.
 	why, how, then string
 }
 
@@ -363,6 +363,15 @@ func (c gpusConfig) toggles() []toggle {
 	return all
 }
 
+// selects is what nvidia-smi -i takes for a GPU: its address, or of text that tells none its index.
+func selects(g node.GPU) string {
+	index := strings.TrimPrefix(g.Address, "GPU")
+	if _, err := strconv.ParseUint(index, 10, 16); err != nil {
+		return g.Address
+	}
+	return index
+}
+
 // judge judges it of a GPU, now and after the next reset.
 func (t toggle) judge(g node.GPU, v node.Value[node.GPUState]) plan.Finding {
 	now, next := partOf(v, t.now), node.Unsupported[bool]("it does not wait for a reset", node.Source{})
@@ -370,7 +379,7 @@ func (t toggle) judge(g node.GPU, v node.Value[node.GPUState]) plan.Finding {
 		next = partOf(v, t.next)
 	}
 	f := plan.Finding{ID: t.id, Target: g.Address, Status: plan.OK, Want: enablement(t.want), Source: now.Source()}
-	how := strings.ReplaceAll(t.how, "%s", g.Address)
+	how := strings.ReplaceAll(t.how, "%s", selects(g))
 	is, ok := now.Get()
 	pending, told := next.Get()
 	f.Found = enablement(is)

@@ -29,7 +29,7 @@ type port struct {
 // name is how findings call the port: by its RDMA port and its address.
 func (p port) name() string {
 	if key, ok := p.key.Get(); ok {
-		if device, _, _ := strings.Cut(key, "/"); device == p.String() { // of text that tells no address
+		if device, _, _ := strings.Cut(key, "/"); key == p.String() || device == p.String() { // of text that tells no address
 			return key
 		}
 		return fmt.Sprintf("%s (%s)", key, p)

@@ -230,7 +230,7 @@ func slowLinks(g node.GPU, state node.NVLinkState) (plan.Finding, bool) {
 		f.Fix = "look for Xid 74 and SXid in the kernel log; reset the GPUs (nvidia-smi -r); links that stay so are the vendor's to repair"
 	case speed < model.SpeedMBps:
 		f.Status = plan.Drift
-		f.Summary = fmt.Sprintf("NVLink %d of %s runs at %s, NVLink %d has %s", slowest.Link, name(g), f.Found, model.Generation, gigabytes(model.SpeedMBps))
+		f.Summary = fmt.Sprintf("NVLink %d of %s runs at %s, NVLinks of generation %d have %s", slowest.Link, name(g), f.Found, model.Generation, gigabytes(model.SpeedMBps))
 		f.Fix = "look for NVreg_RmNvlinkBandwidth in /etc/modprobe.d, which saves power at the cost of speed, and for Xid 74 in the kernel log"
 	}
 	return f, true

@@ -44,7 +44,7 @@ func TestNVLink(t *testing.T) {
 		judge("an H100 NVL whose name is that of another H100", all, newBox("2321", 2, linked(18, 26562, 4, 5, 10, 11, 16, 17), every(func(s *node.GPUState) { s.Product = known("NVIDIA H100 80GB HBM3") })), first+"ok"+second+fast+fast2),
 		judge("an L40S whose name has H100 in it", all, newBox("26b9", 2, every(func(s *node.GPUState) { s.Product = known("H100 look-alike") })), first+"ok"+second),
 
-		judge("links at half their speed", all, hgx(2, off(nvlinks(18, 13281))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 0 of GPU 0000:2b:00.0 (H100 80GB HBM3) runs at 13.281 GB/s, NVLink 4 has 26.562 GB/s"),
+		judge("links at half their speed", all, hgx(2, off(nvlinks(18, 13281))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 0 of GPU 0000:2b:00.0 (H100 80GB HBM3) runs at 13.281 GB/s, NVLinks of generation 4 have 26.562 GB/s"),
 		judge("one slow link", all, hgx(2, off(edited(strange, 7, func(l *node.NVLinkPort) { l.SpeedMBps = known(20000) }))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 7 of GPU 0000:2b:00.0"),
 		judge("links without a rate", all, hgx(2, off(nvlinks(18, 0))), first+"ok"+second+fast+"drift nvlink.speed 0000:2b:00.0 (/sys)\n", "NVLink 0 of GPU 0000:2b:00.0 (H100 80GB HBM3) is active with a rate of 0 GB/s: it carries nothing\nlook for Xid 74"),
 		judge("one link without a rate, and one whose is unknown", all, hgx(2, off(edited(edited(strange, 7, func(l *node.NVLinkPort) { l.SpeedMBps = known(0) }), 3, func(l *node.NVLinkPort) { l.SpeedMBps = denied[int]() }))),

@@ -67,6 +67,9 @@ const FactSink = "profile"
 // the block type iommu.
 const IOMMUModeFact = "IOMMU mode"
 
+// BootArgumentFact is the key of the fact whether the kernel is to have an argument, KEY in any form or KEY=VALUE: "present" or "absent".
+func BootArgumentFact(arg string) string { return "kernel argument " + arg }
+
 // LosslessFact is the key of a fact of the lossless class, a number: priority, dscp, cnp_priority or cnp_dscp as
 // profiles call it.
 func LosslessFact(key string) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"busbar/node"
@@ -256,9 +257,21 @@ func (d dispute) finding() Finding {
 		f.Severity, f.Fix = Warning, ""
 		where = " on nodes " + d.against.Where
 	}
-	f.Summary = fmt.Sprintf("%s %q is wanted%s (%s), and %s wants %q%s%s (%s)%s", target, d.wanted.Value, d.wanted.by(), d.wanted.Origin,
-		d.against.Address, d.against.Value, d.against.by(), where, d.against.Origin, list)
+	wanted := target
+	if words := d.wanted.words(); words != "it" {
+		wanted += " " + words
+	}
+	f.Summary = fmt.Sprintf("%s is wanted%s (%s), and %s wants %s%s%s (%s)%s", wanted, d.wanted.by(), d.wanted.Origin,
+		d.against.Address, d.against.words(), d.against.by(), where, d.against.Origin, list)
 	return f
+}
+
+// words are the value, "it" where that is the key itself, as of a boot argument.
+func (c Contribution) words() string {
+	if c.Value == c.Key {
+		return "it"
+	}
+	return strconv.Quote(strings.TrimPrefix(c.Value, c.Key+"="))
 }
 
 // by is what a block says in words of its own.

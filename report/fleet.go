@@ -216,8 +216,11 @@ const otherwise = "something else on each node"
 // Fail counts a recording of which there is no document, and why: code is the exit code that it has alone.
 func (f *Fleet) Fail(name string, code int, why string) {
 	key := failureKey{code, numbers().ReplaceAllString(shapeOf(why), "N")}
-	if f.failures[key] == nil {
+	switch failure := f.failures[key]; {
+	case failure == nil:
 		f.failures[key] = &FleetFailure{ExitCode: code, Error: why}
+	case failure.Error != why:
+		failure.Error = key.text
 	}
 	f.failures[key].Recordings = append(f.failures[key].Recordings, name)
 	f.codes[code]++
@@ -327,7 +330,7 @@ type FleetHost struct {
 // FleetFailure are recordings of which there is no result for one reason.
 type FleetFailure struct {
 	ExitCode int `json:"exit_code"`
-	// Error is that of the first.
+	// Error is that of all; N stands for a number, and * for an address, that differs.
 	Error      string   `json:"error"`
 	Recordings []string `json:"recordings"`
 }

@@ -236,6 +236,15 @@ check "nic_nvconfig" "b" {
   nics     = node.rails
   settings = { LINK_TYPE_P1 = 2 }
 }`, nil},
+		{"an argument that the IOMMU's mode may take", `
+iommu { mode = "passthrough" }
+kernel_args { absent = ["iommu"] }`, []string{`kernel argument iommu "absent" is wanted (x.hcl:3), and iommu wants "present" by iommu=pt on nodes of Intel that have another mode by default (x.hcl:2)`}},
+		{"the same with a value", `
+iommu { mode = "passthrough" }
+kernel_args { absent = ["iommu=pt"] }`, []string{`kernel argument iommu=pt "absent" is wanted (x.hcl:3), and iommu wants "present" by iommu=pt on nodes of Intel that have another mode by default (x.hcl:2)`}},
+		{"another value of the argument", `
+iommu { mode = "passthrough" }
+kernel_args { absent = ["iommu=off", "pci"] }`, nil},
 		{"the index of a GID", `
 check "gid" "a" { index = 3 }
 nccl { settings = { NCCL_IB_GID_INDEX = 1 } }`, []string{`GID index of jobs "3" is wanted (x.hcl:2), and nccl wants "1" by NCCL_IB_GID_INDEX=1`}},

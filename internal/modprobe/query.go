@@ -122,8 +122,11 @@ func QuoteValue(value string) string {
 // parameter back, without the pair of quotes that may stand around the value.
 func CheckOption(key, value string) error {
 	s := Statement{Verb: Options, Module: "m", Args: key + "=" + QuoteValue(value)}
-	if err := s.Validate(); err != nil {
-		return err
+	switch {
+	case s.Args != strings.Trim(s.Args, whitespace):
+		return fmt.Errorf("%q begins or ends with a blank", s.Args)
+	case strings.ContainsFunc(s.Args, isControl):
+		return fmt.Errorf("%q holds a control character", s.Args)
 	}
 	if strings.Count(s.Args, `"`)%2 != 0 {
 		return fmt.Errorf("%s: a quote is not closed", s.Args)

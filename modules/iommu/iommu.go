@@ -21,7 +21,7 @@ import (
 // Type is the block type iommu.
 type Type struct{}
 
-var _ plan.Type = Type{}
+var _ plan.Claimer = Type{}
 
 // Spec of iommu.
 func (Type) Spec() plan.Spec {
@@ -75,6 +75,37 @@ func (Type) Assess(b plan.Block, facts node.Facts) plan.Assessment {
 		Sink: plan.FactSink, Key: plan.IOMMUModeFact, Value: string(a.want), Origin: b.OriginOf("mode", ""),
 	})
 	return a.Assessment
+}
+
+// Claims are the arguments that may have to bring the mode: which of them, and whether one is needed, hangs on the node, on which the
+// sink of boot arguments knows.
+func (Type) Claims(b plan.Block, _ node.Inventory) []plan.Contribution {
+	mode := b.Attributes["mode"]
+	if mode == cty.NilVal || mode.IsNull() {
+		return nil
+	}
+	var facts []plan.Contribution
+	for _, p := range []struct {
+		cmdline.Platform
+		where string
+	}{
+		{cmdline.Platform{Arch: "x86_64", Table: "DMAR"}, "of Intel"}, {cmdline.Platform{Arch: "x86_64", Table: "IVRS"}, "of AMD"}, {cmdline.Platform{Arch: "aarch64"}, "of Arm"},
+	} {
+		args, err := cmdline.WantedIOMMU(cmdline.Mode(mode.AsString()), p.Platform)
+		if err != nil {
+			continue // no argument spells it there
+		}
+		for _, arg := range args {
+			key, _, _ := strings.Cut(arg, "=")
+			for _, named := range []string{key, arg} {
+				facts = append(facts, plan.Contribution{
+					Sink: plan.FactSink, Key: plan.BootArgumentFact(named), Value: "present", By: arg,
+					Where: p.where + " that have another mode by default", Origin: b.OriginOf("mode", ""),
+				})
+			}
+		}
+	}
+	return facts
 }
 
 func (a *assessor) judge() {

@@ -141,6 +141,9 @@ func (Type) Assess(b plan.Block, _ node.Facts) plan.Assessment {
 			}
 			a.Contributions = append(a.Contributions, c)
 		}
+		if !arg.present {
+			a.Contributions = append(a.Contributions, plan.Contribution{Sink: plan.FactSink, Key: plan.BootArgumentFact(arg.text), Value: "absent", Origin: b.OriginOf("absent", "")})
+		}
 	}
 	a.Contributions = append(a.Contributions, meanings(present)...)
 	if unwanted := func(option string) bool {

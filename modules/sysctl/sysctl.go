@@ -4,6 +4,7 @@ package sysctl
 import (
 	"fmt"
 
+	"github.com/agext/levenshtein"
 	"github.com/zclconf/go-cty/cty"
 
 	"busbar/internal/sysctld"
@@ -51,13 +52,25 @@ func decode(b plan.Block) (name, value, apply string, known bool, err error) {
 	return name, sysctld.Blanks(value), apply, true, err
 }
 
-// Validate finds a label that names no parameter, and a value that is none.
+// Validate finds a label that names no parameter, or seems mistyped, and a value that is none.
 func (Type) Validate(b plan.Block) []plan.Problem {
-	if _, _, _, _, err := decode(b); err != nil {
+	name, _, _, _, err := decode(b)
+	if err != nil {
 		return []plan.Problem{{Attribute: "value", Summary: "not a kernel parameter", Detail: err.Error()}}
+	}
+	for _, k := range known {
+		if d := levenshtein.Distance(name, k, nil); d > 0 && d <= maxTypos {
+			return []plan.Problem{{Warning: true, Summary: "perhaps a mistyped parameter", Detail: fmt.Sprintf("There is %s; %s is set where the kernel has it.", k, name)}}
+		}
 	}
 	return nil
 }
+
+// known are parameters that a GPU node's profile is likely to mean (Documentation/admin-guide/sysctl/kernel.rst and vm.rst of Linux).
+var known = []string{"kernel.numa_balancing", "vm.zone_reclaim_mode"}
+
+// maxTypos is how many letters may be wrong in what is taken for a mistyped one.
+const maxTypos = 2
 
 // Queries is the running value.
 func (Type) Queries(b plan.Block, _ node.Inventory) []node.Query {

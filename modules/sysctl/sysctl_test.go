@@ -186,3 +186,24 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+func TestMistyped(t *testing.T) {
+	for label, want := range map[string]string{
+		"kernel.numa_balancng":                          "There is kernel.numa_balancing; kernel.numa_balancng is set where the kernel has it.",
+		"vm/zone_reclam_mode":                           "There is vm.zone_reclaim_mode; vm.zone_reclam_mode is set where the kernel has it.",
+		"kernel.numa_balancing":                         "",
+		"kernel.numa_balancing_promote_rate_limit_MBps": "",
+		"net.core.rmem_max":                             "",
+	} {
+		got := ""
+		for _, p := range (sysctl.Type{}).Validate(plan.Block{Label: label}) {
+			got += p.Detail
+			if !p.Warning {
+				t.Errorf("%s is refused", label)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", label, got, want)
+		}
+	}
+}

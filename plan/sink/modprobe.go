@@ -197,7 +197,7 @@ func blacklistFinding(c plan.Contribution, module string, at []modprobe.Origin) 
 // foreign are the lines of others after what is taken over, now all lines.
 func optionFinding(c plan.Contribution, module, parameter string, foreign, now modprobe.Config) plan.Finding {
 	f := plan.Finding{
-		ID: "kernel_module.option", Address: c.Address, Target: module + "." + parameter, Effect: plan.DriverReload,
+		ID: "kernel_module.option", Address: c.Address, Target: module + "." + parameter, Effect: plan.Live,
 		Want: OptionValue(module, parameter, c.Value), Found: parameter + " not given", Status: plan.OK,
 		Summary: fmt.Sprintf("%s gets %s=%s at its next load", module, parameter, c.Value),
 		Source:  node.Source{Path: "/etc/modprobe.d"},
