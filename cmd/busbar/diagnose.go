@@ -68,20 +68,16 @@ func (c *console) diagnoseText(ctx context.Context, t *target, profile string, f
 	}
 	reader := p.Reader()
 	inv := reader.Inventory(ctx)
-	functions, _ := inv.PCI.Get()
-	tooMany := func(err error) error {
-		if profile != diagnoseProfile || len(functions) < manyDevices {
-			return err
-		}
-		return &exit{plan.ExitError, fmt.Errorf("what was given has %d devices and more, which is more than a node has: give what one node printed", len(functions))}
-	}
 	chosen, err := t.choose(c, []string{profile}, inv, false)
 	if err != nil {
-		return 0, tooMany(err)
+		return 0, err
 	}
 	planned, err := judge(ctx, c, newPlanner(), chosen.profile, reader, inv)
+	if functions, _ := inv.PCI.Get(); err != nil && profile == diagnoseProfile && len(functions) >= manyDevices {
+		err = &exit{plan.ExitError, fmt.Errorf("what was given has %d devices and more, which is more than busbar judges as one node: give what one node printed", len(functions))}
+	}
 	if err != nil {
-		return 0, tooMany(err)
+		return 0, err
 	}
 	findings := slices.Clone(planned.Plan.Findings)
 	for i, f := range findings {

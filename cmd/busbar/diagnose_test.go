@@ -352,7 +352,7 @@ func TestDiagnoseManyDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, stderr := busbar("", "diagnose", file)
-	if code != plan.ExitError || !strings.Contains(stderr, "more than a node has") {
+	if code != plan.ExitError || !strings.Contains(stderr, "more than busbar judges as one node") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
