@@ -98,6 +98,17 @@ func runningArguments(text string, source node.Source, inv node.Inventory) []pla
 		}
 		seen[arg.Text] = true
 	}
+	for _, arg := range cmdline.Occurrences(line, "intel_iommu") {
+		if intent.Mode == cmdline.Unset && slices.Contains(strings.Split(arg.Value, ","), "on") {
+			findings = append(findings, plan.Finding{
+				ID: id, Target: arg.Text, Status: plan.Drift, Severity: plan.Warning, Found: arg.Text, Source: source,
+				Summary: arg.Text + " turns the IOMMU on, and no argument says how it treats DMA: the kernel's default is in force, translation in most distributions",
+				Why:     "translation sends peer-to-peer traffic up to the root complex",
+				Fix:     "add iommu=pt (block iommu with mode passthrough), and look at /sys/kernel/iommu_groups/*/type after the reboot",
+			})
+			break
+		}
+	}
 	if len(findings) > 0 {
 		return findings
 	}

@@ -39,6 +39,8 @@ func TestBootArgs(t *testing.T) {
 		files = "ok boot_args.files boot loader (/etc/default/grub)\n"
 	)
 	plantest.Run(t, checks.All(), []plantest.Case{
+		c("an IOMMU that is on, and nothing says how it treats DMA", "drift warn boot_args.running intel_iommu=on (/proc/cmdline:1)", []string{"add iommu=pt"}, running("root=/dev/sda intel_iommu=on quiet")),
+		c("an IOMMU that is on, for passthrough", runs, nil, running("root=/dev/sda intel_iommu=on iommu=pt")),
 		c("nothing is known", "unknown boot_args.running  ()", []string{"what the kernel was told is unknown"}),
 		c("passthrough", runs, []string{"ask for an IOMMU in mode passthrough (iommu=pt)"}, running("root=/dev/sda ro iommu=pt")),
 		c("passthrough of arm64", runs, []string{"in mode passthrough (iommu.passthrough=1)"}, running("root=/dev/sda ro iommu.passthrough=1")),

@@ -384,6 +384,7 @@ func (ModuleFiles) Explanations() []plan.Explanation {
 		plan.Explanation{ID: "module_files.boot", Title: "one file loads a module at boot and another keeps it out", Why: "modprobe by hand ignores a blacklist, systemd-modules-load honours it: what works now is gone after the next boot.", Fix: "Take one of the two lines out; whoever wrote the blacklist had a reason."},
 		plan.Explanation{ID: "module_files.repeated_line", Title: "a module is named twice", Why: "It does no harm, and tells of a script that appends at each run.", Fix: "None needed."},
 		plan.Explanation{ID: "module_files.initramfs", Title: "nouveau is kept out by a file that the initramfs lacks, or may lack", Why: "The initramfs has modprobe.d as it was when it was made, and nouveau takes the GPUs before the NVIDIA driver comes.", Fix: "Make the initramfs anew, as kernel_module \"nouveau\" has busbar do with update-initramfs, or add modprobe.blacklist=nouveau to the kernel's arguments."},
+		plan.Explanation{ID: "module_files.nvlink_off", Title: "an option turns NVLinks off", Why: "GPUs reach each other over PCIe alone, several times slower.", Fix: "Take NVreg_NvLinkDisable out, and load the driver anew.", Sources: []string{"nv-reg.h of NVIDIA/open-gpu-kernel-modules"}},
 		plan.Explanation{ID: "module_files.gone_option", Title: "an option that newer NVIDIA drivers do not have", Why: "The driver ignores it with a line in the kernel log.", Fix: "Take it out; /proc/driver/nvidia/params has what the running driver knows."},
 	)
 }

@@ -69,6 +69,14 @@ func (ModuleFiles) Assess(_ plan.Block, facts node.Facts) plan.Assessment {
 			})
 		}
 	}
+	for _, o := range config.Options("nvidia") {
+		if strings.EqualFold(o.Key, "NVreg_NvLinkDisable") && o.Value != "0" {
+			a.Findings = append(a.Findings, plan.Finding{
+				ID: "module_files.nvlink_off", Target: o.Key, Status: plan.Drift, Severity: plan.Warning, Found: o.Value, Source: node.Source{Path: o.File, Line: o.Line},
+				Summary: fmt.Sprintf("%s=%s keeps the driver from using NVLinks", o.Key, o.Value), Why: "GPUs reach each other over PCIe alone", Fix: "take it out, unless it stands there because of broken links; it counts at the driver's next load",
+			})
+		}
+	}
 	if len(a.Findings) == 0 {
 		a.Findings = append(a.Findings, plan.Finding{ID: id, Target: "modules", Status: plan.OK, Source: modprobeFiles.Source(), Summary: "no file keeps out what another one loads"})
 	}

@@ -36,6 +36,8 @@ func TestModuleFiles(t *testing.T) {
 			[]string{"ib_umad is named again"}, load("ib_umad\nib_umad\nib_umad\n")),
 		c("an option that the driver had once", "drift warn module_files.gone_option NVreg_UsePageAttributeTable (/etc/modprobe.d/b.conf:1)", []string{"take it out"},
 			modprobe("options nvidia NVreg_UsePageAttributeTable=1 NVreg_DynamicPowerManagement=0\n")),
+		c("NVLinks are turned off", "drift warn module_files.nvlink_off NVreg_NvLinkDisable (/etc/modprobe.d/b.conf:1)", []string{"NVreg_NvLinkDisable=1 keeps the driver from using NVLinks"}, modprobe("options nvidia NVreg_NvLinkDisable=1\n")),
+		c("NVLinks are left on", fine, nil, modprobe("options nvidia NVreg_NvLinkDisable=0\n")),
 		c("the same name of another module", fine, nil, modprobe("options other NVreg_UsePageAttributeTable=1\n")),
 
 		c("nouveau in a file alone", "drift warn module_files.initramfs nouveau ("+plantest.Image+")", []string{"make the initramfs anew"}, modprobe(nouveau), line("root=/dev/sda quiet")),
