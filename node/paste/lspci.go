@@ -214,7 +214,7 @@ func (x *device) lspciProperty(line string, source node.Source) {
 		}
 		return
 	}
-	// Virtual functions have no link of their own, and read as x0 (SR-IOV 1.1, 3.5.8); the device itself is number 0 below its port.
+	// Virtual functions have no link of their own, and read as x0; the device itself is number 0 below its port.
 	if lspciDown.MatchString(line) && x.is == "gpu" && strings.HasSuffix(x.name(pciName), ":00.0") {
 		x.unreachable("its link is down", source)
 		return
